@@ -1,10 +1,10 @@
 """Measure the time that Chromium takes on the host engine in addition to page load times.
 
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
-The wall time of a load is from one record to the next; for the first load, from the record of its world, so
-it includes the start of the browser. Loads without Fast Open and with warm cookies alternate. Prints medians
-and quartiles over all loads of several worlds, the machine's load average, and the processor time of a
-world's processes for each load, which depends less on the machine's other work.
+The wall time of a load runs from the record before it (for the first load, the record of the world) to its
+own. So the first one includes the start of the browser. Loads without Fast Open and with warm cookies
+alternate. Prints medians and quartiles over all loads of several worlds, the machine's load average, and the
+processor time of a world's processes for each load, which depends less on the machine's other work.
 """
 
 import json
@@ -40,9 +40,9 @@ class World:
 
     plts: list[float]
     first_beyond: float
-    """From the world's record to the first load's record, minus its page load time."""
+    """The time from the world's record to the first load's record, minus that load's page load time."""
     later_beyond: list[float]
-    """From each load's record to the next, minus the page load time."""
+    """The times from each load's record to the next, minus the page load time of the next."""
     processor: float
     """Processor time of the world and all its processes."""
 
@@ -73,7 +73,7 @@ def spread(times_ms: Sequence[float]) -> str:
 
 
 def world(page: str) -> World:
-    """Load the page LOADS times in a new world."""
+    """Load the page LOADS times in a new world, and return the times."""
     plts: list[float] = []
     at: list[float] = []
     before = processor_ms()

@@ -1,5 +1,4 @@
-"""Measure the indexing of a made-up corpus: processor time for each file, and memory after some and all
-files.
+"""Measure the indexing of a made-up corpus: processor time for each file, and memory.
 
 Run as `.venv/bin/python benches/corpus.py --files 10000`. Recordings are like those of browsers, without
 bodies. One in a thousand is truncated.

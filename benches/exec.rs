@@ -18,8 +18,8 @@ use socket2::{Domain, Socket, Type};
 const REPEATS: usize = 21;
 const OPERATIONS: u32 = 1000;
 const ADDRESS: &str = "127.0.0.1:8000";
-/// Length of a path with which an address takes all of `struct sockaddr_un`. The seccomp filter lets such an
-/// address pass without holding the call.
+/// Length of a path that fills `struct sockaddr_un`. The seccomp filter does not hold calls with such an
+/// address.
 const FULL_PATH: usize = 107;
 const GOAL_US: f64 = 50.0;
 
@@ -109,7 +109,7 @@ fn answer(mut stream: impl Read + Write) {
     let _ = stream.write_all(b"answer");
 }
 
-/// Runs a client and returns the microseconds of one operation.
+/// Runs a client and returns the duration of one operation in microseconds.
 fn measured(kind: &str, intercepted: bool) -> f64 {
     let own = std::env::current_exe().expect("this is a program");
     let mut command = if intercepted {

@@ -59,7 +59,7 @@ def entry(rng: random.Random, index: int, body: int) -> dict[str, Any]:
 
 
 def pieces(total: int, body: int) -> Iterator[str]:
-    """Yield the pieces of a HAR of about `total` characters, an entry each."""
+    """Yield a HAR of about `total` characters in pieces: the head, each entry, and the end."""
     rng = random.Random(1)
     head = {
         "id": "p",
@@ -83,7 +83,9 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Return the best time and its processor time (s), peak memory (bytes), requests and progress reports."""
+    """Return the fastest import's time and processor time (s), peak memory (bytes), requests, progress
+    reports.
+    """
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)

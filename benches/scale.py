@@ -1,4 +1,4 @@
-"""Measure writing, opening, table and report of a run of 100,000 loads with 5,000,000 requests.
+"""Measure writing, opening, showing and reporting a run of 100,000 loads with 5,000,000 requests.
 
 With `--shards 200`, it writes the run as 200 shards and measures merging them.
 

@@ -1,4 +1,4 @@
-"""Measure the speed of the virtual engine: start, loads, growth with their number, the paper's experiment.
+"""Measure the speed of the virtual engine: start, one load, many loads, and the paper's experiment.
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
 medians of repeats. They depend on the machine's other work, so the processor time of the kernel and all its
@@ -38,7 +38,7 @@ class Measured:
     wall: float
     cpu: float
     first_load: float
-    """From the start to the record of the first load; 0 if there is none."""
+    """The time from the start to the record of the first load; 0 if there is none."""
     plts: float
     """The sum of the page load times."""
 
@@ -102,7 +102,7 @@ def versions(world: Sequence[str | Path], core: int) -> None:
 
 
 def row_of(what: str, run: Measured) -> None:
-    """Print a row of the table."""
+    """Print a row with the times of a run."""
     row(what, run.wall, f"{run.cpu * 1000:.0f} | {run.plts / run.wall:.0f}")
 
 
@@ -166,7 +166,9 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document in seconds, each load as its cell's median."""
+    """Return the sum of page load times in a results document in seconds, with its cell's median for each
+    load.
+    """
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 
@@ -177,8 +179,8 @@ def measured(
     plts: Callable[[Sequence[str]], float],
     core: int | None = None,
 ) -> Measured:
-    """Run a command with `text` on its standard input, on this `core` if it is given. Return its times;
-    `plts` returns the sum of page load times in its output.
+    """Run a command with `text` on its standard input, on this `core` if it is given. Return its times.
+    `plts` computes the sum of page load times from the lines of output.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()

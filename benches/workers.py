@@ -2,7 +2,7 @@
 
 Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel of the
 virtual engine. For comparison, the same run is first done on this machine with two kernels at once. Processor
-times include all processes that ended, except kernels that were left by a killed worker.
+times include all processes that have ended, except kernels that a killed worker left behind.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def main() -> None:
             took_there = timed(there, asked.page, asked.repeats, "--workers", cluster.scheduler_address)
             over.set()
             killer.join()
-            # Read and print before the cluster is closed, which may fail on a busy machine.
+            # Read and print before the cluster is closed, because closing it may fail on a busy machine.
             (attempts, one), (again, other) = records(here), records(there)
             print(
                 f"\n{len(one)} loads, {attempts} attempts here, {again} there; {len(missing_s)} kills\n"

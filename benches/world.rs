@@ -1,5 +1,5 @@
-//! Measures how exact and how fast a world's network is. `make bench` runs it; docs/measurements/speed.md has
-//! its output.
+//! Measures how exact and how fast a world's network is. `make bench` runs this benchmark;
+//! docs/measurements/speed.md has the output.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ use fastopen_world::network::topology::{FastOpenUse, Topology, Upstream};
 const MS: u64 = 1_000_000;
 
 fn main() {
-    // `cargo test` also runs benches, to check that they build, but without --bench.
+    // `cargo test` also runs benchmarks, without --bench, to check that they build.
     if !env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -149,8 +149,8 @@ fn round_trips() {
     }
 }
 
-/// Measures a bulk transfer from origin to client over one connection. The possible goodput is the rate times
-/// the fraction of payload in a full packet.
+/// Measures a bulk transfer from origin to client over one connection. The highest possible goodput is the
+/// rate times the fraction of payload in a full packet.
 fn goodput() {
     const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
     for (name, rate, bytes) in [
@@ -374,7 +374,7 @@ fn cost_of_the_world() {
     );
 }
 
-/// Returns a client and an origins namespace joined by one veth pair.
+/// Returns a namespace for a client and one for origins, joined by a veth pair.
 fn direct() -> (NetNs, NetNs) {
     let made = || NetNs::create().expect("a namespace can be made");
     let (client, origins) = (made(), made());

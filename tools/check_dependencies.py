@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Check the crates in Cargo.lock: permitted licences, a registry as source, one version of each crate.
+"""Check the licence and source of each crate in Cargo.lock, and that no crate is there in two versions.
 
-It replaces cargo-deny, which no distribution packages and whose compilation takes longer than all tests
-(docs/decisions/dependencies.md).
+This script replaces cargo-deny, which no distribution packages and whose compilation takes longer than all
+tests (docs/decisions/dependencies.md).
 """
 
 import json
@@ -26,7 +26,7 @@ DOUBLED: Final = frozenset(
 
 
 def allowed(expression: str) -> bool:
-    """Return True if the licences allow an SPDX expression of AND and OR without nested parentheses."""
+    """Return True if LICENCES allow an SPDX expression of AND and OR without nested parentheses."""
     words = expression.replace("/", " OR ").replace("(", "").replace(")", "")
     if "(" in expression:
         return all(allowed(part.strip(" ()")) for part in expression.replace("/", " OR ").split(" AND "))
@@ -34,7 +34,7 @@ def allowed(expression: str) -> bool:
 
 
 def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield each fault as a line."""
+    """Yield a line for each fault of these packages, which are in the format of `cargo metadata`."""
     versions = defaultdict(set)
     for package in packages:
         name = f"{package['name']} {package['version']}"

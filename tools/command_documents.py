@@ -1,4 +1,4 @@
-"""List the commands for manual pages, and make tables of commands, their inputs and outputs, and packages."""
+"""List the commands for manual pages, and make tables of commands, packaged files, packages and others."""
 
 import ast
 import textwrap
@@ -23,7 +23,7 @@ PACKAGES: Final = (
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield each command with its name, such as `kernel build` for a command of a group."""
+    """Yield the full name of each command, such as `kernel build`, and the command."""
     every = Commands().commands
     for name in every:
         group = getattr(every[name], "commands", {"": every[name]})

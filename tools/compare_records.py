@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# Keys that differ between runs or versions of the contract: times of the machine, and the version.
+# Keys whose values differ between runs or versions: times of the machine, and the version of the contract.
 VOLATILE: Final = {"started_unix_ms", "setup_us", "teardown_us", "contract"}
 # Keys that only newer records have.
 ADDED: Final = {"given_up"}
@@ -92,7 +92,7 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Run the job `name` with a checkout. Return the records by the ids of job and load."""
+    """Run the job `name` with a checkout. Return its records by `JOB LOAD`, the IDs of job and load."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]

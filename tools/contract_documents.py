@@ -73,7 +73,8 @@ def record_schema() -> str:
             model["additionalProperties"] = False
             for key in model["properties"].values():
                 key.pop("default", None)
-    # Readers accept any kind, for later versions. Only the Python package writes `fault`, if the world died.
+    # Readers accept any kind, because later versions may add some. `fault` is left out, because only the
+    # Python package writes it, if the world died.
     kinds = [kind.value for kind in InvalidKind if kind is not InvalidKind.FAULT]
     schema["$defs"]["Invalid"]["properties"]["kind"] = {"type": "string", "enum": kinds}
     del schema["$defs"]["InvalidKind"]
@@ -97,7 +98,7 @@ def _described(schema: Json, name: str | None) -> Json:
 
 
 def _of_part(value: Json) -> str:
-    """Return the first sentence of the docstring of the model that a key holds; empty if it holds none."""
+    """Return the first sentence of the docstring of a key's model; empty if the key's type is not a model."""
     (part,) = [one["$ref"] for one in (value, *value.get("anyOf", ())) if "$ref" in one] or [""]
     if not part:
         return ""
@@ -284,12 +285,13 @@ NEVER: Final = {
 
 
 def job_cases() -> str:
-    """Return one case a line: changes of the golden job at JSON pointers, and how readers judge the result.
+    """Return one case a line: changes of the golden job at JSON pointers, and the readers' verdict on the
+    result.
 
-    Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (the
-    first part, and the second part this number of times). `refused` is null if the job is valid, `schema`, or
-    `rule` if the schema cannot express the fault. `known` are the valid words of an enum, or keys of an
-    object, if the case uses another one.
+    Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (write
+    the first part, and then the second part this number of times). `refused` is null if the job is valid,
+    `schema`, or `rule` if the schema cannot express the fault. `known` are the valid words of an enum, or
+    keys of an object, if the case uses an invalid one.
     """
     schema = json.loads(job_schema())
     golden = _golden("job")
@@ -414,7 +416,9 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield values at and beyond each bound, if each is allowed, and an enum's words for a wrong word."""
+    """Yield values at and beyond each bound. With each come True if it is valid, and the valid words if it is
+    a wrong word of an enum.
+    """
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")

@@ -62,7 +62,7 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield a table of savings over full handshakes without TFO, in percent: median, smallest, largest."""
+    """Yield a table of savings over full handshakes without TFO: median, smallest and largest, in percent."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)

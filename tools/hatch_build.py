@@ -1,8 +1,8 @@
 """Build the Rust program with cargo and include it in the wheel as package data.
 
 The program needs this machine's version of the C library, unless FASTOPEN_RELEASE names the folder that
-`make release` filled with a program for older versions, manual pages and completions. An editable install has
-no program in it; the engine uses the checkout's `target/release`.
+`make release` filled with a program for older versions, manual pages and completions. An editable install
+contains no program; the engine then uses the checkout's `target/release`.
 """
 
 import os

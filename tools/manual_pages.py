@@ -30,7 +30,7 @@ def write_share(folder: Path, version: str) -> None:
 
 
 def completions() -> Iterator[tuple[str, str]]:
-    """Yield the path and text of the completion script for each shell. Scripts call the program for words."""
+    """Yield the path and text of each shell's completion script. The scripts call the program for words."""
     for shell, place in COMPLETIONS.items():
         yield place, get_completion_script(prog_name=NAME, complete_var=COMPLETE, shell=shell) + "\n"
 

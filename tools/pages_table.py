@@ -26,10 +26,10 @@ _HEAD = (
 
 
 def markdown(pages: Iterable[ImportedPage]) -> str:
-    """Return the table. `followed` counts targets of redirects and requests after a preflight. A kB is 1000
-    bytes.
+    """Return the table, with sizes in kB of 1000 bytes.
 
-    Initiators found because a recorded text names the resource count as inferred.
+    `inferred` also counts initiators that were found because a recorded text names the resource; `followed`
+    counts targets of redirects and requests after a preflight.
     """
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|" + "---:|" * (len(_HEAD) - 1)]
     for imported in pages:

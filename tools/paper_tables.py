@@ -25,9 +25,9 @@ TABLES = DOCS / "measurements" / "published-tables.md"
 
 
 def section(found: Explained) -> Iterator[str]:
-    """Yield the lines of the part of an experiment."""
+    """Yield the lines of an experiment's part of the documents."""
     cells, *others = explained_grids(found)
-    # Without the table's title, because the document has its own heading.
+    # The table's title is left out, because the document has its own heading.
     yield from [*table(cells)][1:]
     yield ""
     yield escaped(" ".join(sentences(found)))

@@ -3,8 +3,8 @@
 
     .venv/bin/python tools/replay_rules.py FILE.har...
 
-Prints Markdown: the median error over all pages, and over the pages of each half of the files (every other
-file), to show if a rule helps only one half.
+Prints Markdown: the median, mean and worst error over all pages, and the median over the pages of each half
+of the files (every other file), to show if a rule helps only one half.
 """
 
 import sys

@@ -4,8 +4,8 @@
     build/docs-venv/bin/python tools/site_builder.py    # into build/site; open build/site/index.html
 
 The sections of docs/README.md become the site's navigation. All documents that can be reached from it by
-links are copied to build/docs-source and built by Sphinx; warnings are errors. Then all links of all pages
-are checked, and that no page loads anything from elsewhere. Faults are printed with their places; the exit
+links are copied to build/docs-source and built by Sphinx; warnings are errors. Then the links of all pages
+are checked, and no page may load anything from another site. Faults are printed with their places; the exit
 status is then 1.
 """
 
@@ -25,7 +25,7 @@ SITE: Final = ROOT / "build" / "site"
 PYTHON: Final = ROOT / "build" / "docs-venv" / "bin" / "python"
 RUSTDOC: Final = ROOT / "target" / "doc"
 FRONT: Final = "docs/README.md"
-# Documents that list others; these become their subpages in the navigation.
+# Documents that list other documents, which become their subpages in the navigation.
 LISTS: Final = (FRONT, "docs/decisions/README.md", "docs/measurements/README.md")
 # The document of the Python API, and the objects whose docstrings are appended to it.
 API: Final = "docs/api.md"
@@ -40,7 +40,7 @@ DOCSTRINGS: Final = (
 MODULES: Final = ("__init__.py", "common/__init__.py", "common/errors.py", "api/*.py")
 LINK: Final = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 CRATE: Final = re.compile(r"\]\((?:\.\./)*crates/(\w+)/src/lib\.rs\)")
-# Attributes whose URL a browser loads without a click. `href` is one only in <link>.
+# Attributes whose URL a browser loads without a click. `href` counts only in <link>.
 LOADED: Final = ("src", "srcset", "poster", "data")
 STYLE_LOADS: Final = re.compile(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?//[^'\")\s]+)")
 REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>fastopen</title>
@@ -152,7 +152,7 @@ class Page(HTMLParser):
 
 
 def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Yield a fault for each link of a page without target and each URL that it loads from elsewhere."""
+    """Yield a fault for each link of a page that leads nowhere, and each URL that it loads from elsewhere."""
     for address in (*pages[path].links, *pages[path].loads):
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:

@@ -103,7 +103,7 @@ def _scheme(rng: random.Random, https: float) -> str:
 
 
 def _server(rng: random.Random) -> dict[str, Any]:
-    """Return random delays of a server and its version of HTTP."""
+    """Return a random think time, time of sending and version of HTTP for a resource."""
     return {
         "server_think_us": _log(rng, 100, 500_000) if rng.random() < 0.3 else 0,
         "server_send_us": _log(rng, 1000, 2_000_000) if rng.random() < 0.05 else 0,
@@ -188,8 +188,8 @@ def wrong(case: Case, record: LoadRecord) -> list[str]:
 
 
 def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
-    """Return True if the network explains an incomplete load: the path cuts connections, or queues overflowed
-    until the time limit.
+    """Return True if the network explains an incomplete load: the path cuts connections, queues overflowed
+    until the time limit, or packets of a name lookup were lost or waited for too long.
     """
     if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
         return False

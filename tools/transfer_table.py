@@ -20,7 +20,8 @@ Cells = dict[tuple[float, str, str], Prediction]
 
 
 def rows(found: Sequence[Prediction]) -> list[str]:
-    """Return a row for each page: times without TFO, and each client's errors of times (%) and savings."""
+    """Return a row for each page: times without TFO, each client's errors of times (%) and savings
+    (points)."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one

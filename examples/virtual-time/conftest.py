@@ -1,4 +1,4 @@
-"""A fixture that runs a program in a new world, in virtual time."""
+"""Define a fixture that runs a program in a new world, in virtual time."""
 
 import json
 import subprocess
@@ -25,7 +25,9 @@ class Outcome:
 
 @pytest.fixture
 def in_world() -> Callable[..., Outcome]:
-    """Run a command behind an emulated link: `in_world([...], "--rtt", "50ms", serve={"web": "..."})`."""
+    """Return a function that runs a command in a world: `in_world([...], "--rtt", "50ms", serve={"web":
+    "..."})`.
+    """
 
     def run(command: Sequence[str], *options: str, serve: dict[str, str] | None = None) -> Outcome:
         servers = [word for name, line in (serve or {}).items() for word in ("--serve", f"{name}={line}")]

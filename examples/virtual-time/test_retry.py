@@ -24,4 +24,5 @@ def test_a_server_that_never_answers_well_is_given_up_after_63_seconds(in_world)
 def test_a_port_where_nothing_listens_is_refused_at_once(in_world):
     outcome = in_world([sys.executable, "fetch.py", "http://www.example.com:81/"], "--rtt", "50ms")
     assert outcome.exit_code == 1
+    # Six pauses, and one round trip for each of seven attempts: a reset answers the SYN.
     assert outcome.seconds == pytest.approx(63 + 7 * 0.05, abs=0.02)

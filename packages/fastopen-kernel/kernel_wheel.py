@@ -1,4 +1,4 @@
-"""Include an installed kernel in the wheel, with the offer of its source that its licence requires.
+"""Include an installed kernel in the wheel, and the offer of its source code, which its licence requires.
 
 FASTOPEN_WHEEL_KERNEL names the kernel's folder.
 """
@@ -81,6 +81,6 @@ def platform_tag(program: bytes) -> str:
 
 
 def source_offer(manifest: Path, version: str) -> str:
-    """Return the text that explains to a person with the wheel how to get the kernel's whole source."""
+    """Return a text for everybody who has the wheel: how to get the complete source of the kernel."""
     known = json.loads(manifest.read_text(encoding="utf-8"))
     return OFFER.format(**{**known, "version_of_linux": known["version"], "version": version})

@@ -11,7 +11,7 @@ from packaged_pages.handwritten_sites import SITES, Part, Site
 
 _HOSTS: Final = 7
 # Number of resources and their total bytes, by type. The report only states that there are 44 small
-# resources. The sizes are averages of May 2010, from which the paper takes its 44 resources on 7 hosts:
+# resources. The sizes are averages of May 2010, from which the TFO paper takes its 44 resources on 7 hosts:
 # 320.24 KB in all, 29.39 images of 205.99 KB together, 7.09 scripts of 57.98 KB, 3.22 stylesheets of 18.72
 # KB. The rest is the document and others (S. Ramachandran, "Web metrics: Size and number of resources",
 # Google, 26 May 2010).
@@ -77,7 +77,7 @@ _FORMS: Final[dict[ResourceType, tuple[str, str]]] = {
 
 
 def site_page(site: Site) -> Page:
-    """Return the page of a site, with its parts in order. The initiator of a part is its part `by`."""
+    """Return the page of a site. A part's initiator is the first resource of part number `by`."""
     resources: list[Resource] = []
     first_of_part: list[int] = []
     for number, part in enumerate(site.parts):

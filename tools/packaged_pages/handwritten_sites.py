@@ -35,7 +35,7 @@ class Site:
     quote: str
     """The facts in the report."""
     assumed: str
-    """The assumptions that the report does not support."""
+    """The assumptions that replace facts missing in the report."""
     parts: tuple[Part, ...]
 
 

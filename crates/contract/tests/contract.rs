@@ -91,7 +91,7 @@ fn a_job_that_the_schema_refuses_is_refused_and_one_that_keeps_all_rules_is_take
     for case in cases("job-cases.jsonl") {
         let job = to_raw_value(&changed(base.clone(), &case)).expect("it is JSON");
         let read = Job::read(&job).map(|job| job.id);
-        // Only the Python models check rules between keys.
+        // Only the Python models check rules that concern several keys.
         if case["refused"] != "rule" {
             assert_eq!(read.is_ok(), case["refused"].is_null(), "{case}: {read:?}");
         }

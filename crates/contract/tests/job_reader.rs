@@ -38,7 +38,8 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Returns a value by its index among the value itself and all values inside it, in order.
+/// Returns the value with the index `number` among `value` and all values inside it. Counts `number` down on
+/// the way.
 fn inside<'v>(value: &'v mut Value, number: &mut usize) -> Option<&'v mut Value> {
     if *number == 0 {
         return Some(value);
@@ -93,7 +94,8 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Changes a value according to `how`: removes a key or element, adds one, or replaces the value by `other`.
+/// Changes a value: if it is an object or a list, 0 as `how` removes a key or element, and 1 adds one.
+/// Otherwise, replaces the value by `other`.
 fn change(place: &mut Value, how: u8, other: Value) {
     match (how, &mut *place) {
         (0, Value::Object(entries)) if !entries.is_empty() => {

@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Environment variable with the name of the test to run inside.
+/// Environment variable with the name of the test to run inside the namespace.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const V4: &str = "127.0.0.1:8000";
 const V6: &str = "[::1]:8000";
@@ -69,8 +69,8 @@ fn dynamic() -> &'static str {
     PROGRAM.get_or_init(|| client("dynamic").display().to_string())
 }
 
-/// Returns a command that runs `command` under the tested program and writes the report to standard output
-/// (descriptor 9).
+/// Returns a command that runs `command` under the tested program. The report goes to descriptor 9, which is
+/// standard output; the output of `command` goes to standard error.
 fn exec(command: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     let run = "exec 9>&1 >&2; exec \"$0\" 9 -- \"$@\"";
@@ -78,7 +78,7 @@ fn exec(command: &[&str]) -> Command {
     shell
 }
 
-/// The result of a command.
+/// The exit code, the records and the standard error of a command.
 struct Done {
     code: Option<i32>,
     records: Vec<Value>,
@@ -186,7 +186,7 @@ fn static_and_dynamic_programs_send_data_in_the_syn_over_ipv4_and_ipv6() {
                 server(&address, b"");
                 let done = run(&[&program, "write", &address, "5"]);
                 assert_eq!(done.code, Some(0), "{}", done.stderr);
-                // The kernel keeps cookies by address, so the second program needs no request.
+                // The kernel keeps cookies by address, so the second program need not request one.
                 let asked = u64::from(linked == "static");
                 assert_eq!(done.counts(), [5, asked, 5 - asked, 5 - asked, 0], "{linked} {address}");
                 assert_eq!(done.report()["peers"][0]["peer"], address);

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 const MS: Nanos = 1_000_000;
 const FULL: u32 = 1500;
 
-/// Returns a link on which 1500 bytes take 3 ms.
+/// Returns the configuration of a link on which 1500 bytes take 3 ms.
 fn config(aqm: Aqm) -> DirectionConfig {
     DirectionConfig { rate: Rate::BitPerS(4_000_000), aqm, ..DirectionConfig::default() }
 }
 
-/// Returns the IP packet of a flow, with the number of the packet as payload.
+/// Returns an IP packet of a flow, with the number of the packet as payload.
 fn packet(flow: u16, number: u16) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 198, 19, 0, 1, 198, 18, 0, 1];
     ip.extend(80_u16.to_be_bytes());
@@ -29,8 +29,8 @@ struct Offer {
     bytes: u32,
 }
 
-/// Offers packets as a driver does, and returns the time and the number of each released packet, and the
-/// link.
+/// Offers packets to a link and releases them when they are due, as a driver does. Returns the time and the
+/// number of each released packet, and the link.
 fn released(config: &DirectionConfig, offers: &[Offer]) -> (Vec<(Nanos, usize)>, Direction<Vec<u8>>) {
     let mut link = Direction::new(config, 0);
     let mut released = Vec::new();
@@ -68,7 +68,7 @@ fn longest(offers: &[Offer], released: &[(Nanos, usize)], flow: u16) -> Nanos {
     of_flow.map(|(at, number)| at - offers[*number].at).max().unwrap()
 }
 
-/// Returns the times of drops: a packet is dropped when the packet before it is released.
+/// Returns the times of drops. A packet is dropped at the time when the packet before it is released.
 fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
     let dropped_before = |pair: &[(Nanos, usize)]| std::iter::repeat_n(pair[0].0, pair[1].1 - pair[0].1 - 1);
     released.windows(2).flat_map(dropped_before).collect()
@@ -76,7 +76,7 @@ fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
 
 #[test]
 fn codel_drops_nothing_while_the_queue_empties_within_an_interval() {
-    // A burst of 30 packets is sent within 90 ms.
+    // A burst of 30 packets is sent within 90 ms, less than an interval.
     let (released, link) = released(&config(Aqm::CoDel), &bulk(0, 30, 1));
     assert_eq!(released.len(), 30);
     assert_eq!(link.stats().dropped_queue, 0);
@@ -95,8 +95,8 @@ fn codel_drops_nothing_while_packets_wait_for_less_than_the_target() {
 fn codel_drops_sooner_and_sooner_as_long_as_packets_wait_too_long() {
     let (released, _) = released(&config(Aqm::CoDel), &every(5 * MS / 2, 2000 * MS, 1));
     let drops = drops(&released);
-    // Waiting times grow by half a millisecond with each packet. They exceed 5 ms from the 11th packet on,
-    // which leaves at 33 ms.
+    // Waiting times grow by half a millisecond with each packet. They exceed the target of 5 ms from the 11th
+    // packet on, which leaves at 33 ms. The first drop follows an interval (100 ms) later.
     assert!((33 + 100..33 + 107).contains(&(drops[0] / MS)), "{}", drops[0]);
     let mut expected = drops[0] as f64;
     for (number, drop) in drops.iter().enumerate().skip(1).take(20) {
@@ -131,7 +131,7 @@ fn codel_stops_dropping_once_the_queue_is_short_and_begins_again_where_it_was() 
     let (released, _) = released(&config(Aqm::CoDel), &offers);
     let (first, second): (Vec<_>, Vec<_>) = drops(&released).into_iter().partition(|at| *at < 1100 * MS);
     assert!(first.iter().all(|at| *at < 800 * MS) && first.len() > 5);
-    // The second overload begins with the drop rate at the end of the first, not with one drop in an
+    // The second overload begins with the drop rate from the end of the first, not with one drop in an
     // interval.
     assert!(second[1] - second[0] < 60 * MS, "{second:?}");
     assert!(first[1] - first[0] > 95 * MS, "{first:?}");
@@ -142,7 +142,7 @@ fn a_flow_that_sends_little_waits_for_one_packet_of_the_others_at_most() {
     let offers =
         together([bulk(0, 200, 1), bulk(0, 200, 2), every(40 * MS, 800 * MS, 3).split_off(1)].concat());
     let (by_flow, _) = released(&config(Aqm::FqCodel), &offers);
-    // A packet waits for the packet on the wire, 3 ms, and is then sent in 3 ms.
+    // A packet waits at most 3 ms for the packet on the wire, and is then sent in 3 ms.
     assert!(longest(&offers, &by_flow, 3) <= 6 * MS, "{}", longest(&offers, &by_flow, 3));
     let (in_line, _) = released(&config(Aqm::CoDel), &offers);
     assert!(longest(&offers, &in_line, 3) > 500 * MS);
@@ -180,8 +180,8 @@ fn with_drr_each_flow_has_the_whole_limit_and_loses_its_own_last_packets() {
     let limited = DirectionConfig { queue_limit_bytes: Some(2 * u64::from(FULL)), ..config(Aqm::Drr) };
     let offers = [bulk(0, 4, 1), bulk(0, 3, 2)].concat();
     let (released, link) = released(&limited, &offers);
-    // The first packet is on the wire. It takes no room in the queue, but the turn of its flow. Then the
-    // flows alternate. Each flow has lost its last packet.
+    // The first packet goes on the wire at once. It takes no room in the queue, but uses the turn of its
+    // flow. Then the flows alternate. Each flow has lost its last packet.
     assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 4, 1, 5, 2]);
     assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (2, 4 * u64::from(FULL)));
 }

@@ -1,4 +1,5 @@
-//! Tests a direction with short sequences of packets: when they are offered, and when they are released.
+//! Tests one direction of a link with short sequences of packets: when each packet is released, given the
+//! time when it is offered.
 
 use fastopen_link::{
     Direction, DirectionConfig, DropCause, Loss, Nanos, Rate, Stats, Trace, expected_train, expected_transit,
@@ -10,7 +11,7 @@ fn config(rate: Rate) -> DirectionConfig {
     DirectionConfig { delay: 10 * MS, rate, ..DirectionConfig::default() }
 }
 
-/// Returns a link on which 1500 bytes take 3 ms.
+/// Returns the configuration of a link on which 1500 bytes take 3 ms.
 fn four_megabit() -> DirectionConfig {
     config(Rate::BitPerS(4_000_000))
 }

@@ -11,7 +11,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const ISN: u32 = 0xffff_ffff;
-/// The Fast Open option, kind 34, with a cookie of eight bytes, after the maximum segment size option.
+/// The option for the maximum segment size, and the Fast Open option (kind 34) with a cookie of eight bytes.
 const COOKIE: &[u8] = &[2, 4, 5, 0xb4, 34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
 /// A request for a cookie, in the experimental format of RFC 7413's appendix A.
 const EXPERIMENT: &[u8] = &[254, 4, 0xf9, 0x89];
@@ -95,8 +95,8 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
     }
 }
 
-/// Returns the sum of RFC 1071 over `words`. Over header and pseudo header it is 0xffff if the checksum is
-/// right.
+/// Returns the sum of RFC 1071 over pairs of bytes. The sum is 0xffff if the bytes include their correct
+/// checksum.
 fn sum(words: &[u8]) -> u16 {
     let mut sum: u32 =
         words.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -249,7 +249,8 @@ fn datagrams_with_early_data_are_dropped_wherever_it_is_in_them() {
 fn an_initial_packet_that_is_held_is_overtaken_by_what_follows_it() {
     let rule = PathRule { behaviour: Behaviour::DelayInitial, hosts: None };
     let (_, mut up) = Direction::pair(&DirectionConfig::default(), &DirectionConfig::default(), &rule, 0);
-    // Long headers without connection IDs, and lengths of 1; an Initial packet has no token.
+    // These packets have long headers without connection IDs, and lengths of 1. The token of the Initial
+    // packet is empty.
     let initial = [0xc0, 0, 0, 0, 1, 0, 0, 0, 1, 7];
     let zero_rtt = [0xd0, 0, 0, 0, 1, 0, 0, 1, 7];
     let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 1, 7];
@@ -298,7 +299,7 @@ fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_cli
     assert_eq!(crossed(later, Way::Down, late.clone()), late);
 }
 
-/// Returns a client's segment with `sent` bytes from `offset` on of a `ClientHello` of 1,475 bytes.
+/// Returns a client's segment with `sent` bytes of a `ClientHello` of 1,475 bytes, starting at `offset`.
 fn hello(flags: u8, offset: u32, sent: usize) -> Vec<u8> {
     let mut whole = vec![22, 3, 1];
     whole.extend((1470_u16).to_be_bytes());
@@ -344,7 +345,8 @@ fn a_split_hello_is_answered_by_a_reset_that_its_sender_takes() {
     let mut ip = hello(ACK, 0, 1448);
     assert_eq!(middlebox(Behaviour::RstSplitHello).pass(0, Way::Up, &mut ip), Passage::Answer);
     ip.truncate(40);
-    // The acknowledgement of the segment is the sequence number of the reset (RFC 9293 section 3.10.7.4).
+    // The sequence number of the reset is the acknowledgement number of the segment (RFC 9293 section
+    // 3.10.7.4).
     assert_eq!((ip[33], &ip[24..28]), (RST, &77_u32.to_be_bytes()[..]));
     assert_eq!((&ip[12..16], &ip[16..20]), (&HOST[..], &CLIENT[..]));
     assert_checksums(&ip);
@@ -412,8 +414,8 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
 }
 
-/// Returns the packet with an IPv6 header and right checksums. The IPv6 addresses end with the IPv4
-/// addresses.
+/// Returns the packet with an IPv6 header instead, and a correct checksum. The IPv6 addresses end with the
+/// IPv4 addresses.
 fn over_ipv6(ip: &[u8]) -> Vec<u8> {
     let payload = &ip[20..];
     let mut packet = vec![0x60, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! Tests the interface of stages with stages that only the tests define. A new stage needs no change to
+//! Tests the interface of stages with stages that only these tests define: a new stage needs no change to the
 //! others.
 
 use std::collections::VecDeque;

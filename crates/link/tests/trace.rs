@@ -1,4 +1,4 @@
-//! Tests traces: which are accepted, and that packets leave at the same times as in Mahimahi's link queue.
+//! Tests which traces are accepted, and that packets leave at the same times as in Mahimahi's link queue.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,8 @@ fn link(times_ms: &[u64], queue_limit_bytes: Option<u64>) -> Direction<usize> {
     Direction::new(&DirectionConfig { rate, queue_limit_bytes, ..DirectionConfig::default() }, 0)
 }
 
-/// Returns the time at which each packet leaves, in milliseconds. `packets` has offer times and bytes.
+/// Returns the time at which each packet leaves, in milliseconds. `packets`: the time when each packet is
+/// offered, and its size in bytes.
 fn departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
     let mut link = link(times_ms, None);
     for (number, &(now, bytes)) in packets.iter().enumerate() {
@@ -78,7 +79,8 @@ fn a_wrong_trace_is_refused_with_its_place() {
     assert_eq!(message(&[86_400_001]), "trace ends at 86400001 ms, later than the 86400000 ms of a day");
 }
 
-/// Computes the times step by step as Mahimahi does: each opportunity serves the queue, until it is empty.
+/// Computes the departure times step by step as Mahimahi does: each opportunity sends bytes from the queue
+/// until the opportunity is used up or the queue is empty.
 fn stepwise_departures_ms(times_ms: &[u64], packets: &[(Nanos, u32)]) -> Vec<u64> {
     let mut to_come: VecDeque<_> = packets.iter().copied().collect();
     let mut queue: VecDeque<u32> = VecDeque::new();

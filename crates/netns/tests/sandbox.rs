@@ -23,7 +23,7 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads, inter
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{Errno, Operation, process, sysctl, tcp, tcp_metrics};
 
-/// Environment variable with the name of the test to run inside.
+/// Environment variable with the name of the test to run inside the sandbox.
 const INSIDE: &str = "FASTOPEN_TEST_INSIDE";
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
@@ -34,7 +34,8 @@ const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
 const OTHERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
-/// Runs `inside` in a separate process in a sandbox.
+/// Runs `inside` in a separate process with its own user, mount and network namespaces. `name`: the test that
+/// calls this.
 fn in_sandbox(name: &str, inside: fn()) {
     if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
         inside();
@@ -390,7 +391,7 @@ fn files_are_overlaid_for_this_mount_namespace_only_and_come_back() {
 
 #[test]
 fn landlock_alone_keeps_a_thread_and_its_children_to_their_files_and_from_processes_outside() {
-    // Not in the checkout, which may be part of the view, such as below /opt.
+    // The folder is not in the checkout, because the checkout may be part of the view, such as below /opt.
     let folder = std::env::temp_dir().join(format!("fastopen-landlock-{}", std::process::id()));
     let own = folder.join("own");
     fs::create_dir_all(&own).expect("there is room");
@@ -442,7 +443,8 @@ fn what_was_stamped_before_the_clock_was_set_is_never_in_the_future() {
     let now = || 100 * HOUR + 7;
     assert_eq!(clocks.monotonic_of(500 * HOUR - 5, now), 100 * HOUR - 5);
     assert_eq!(clocks.monotonic_of(500 * HOUR + 3, now), 100 * HOUR + 3);
-    // The clock was set back by an hour, or forward. Set forward, it makes the frame look an hour old.
+    // The frame has a stamp from before the clock was set. If the clock was set back by an hour, the stamp
+    // lies in the future; if forward, the frame looks an hour old.
     assert_eq!(clocks.monotonic_of(501 * HOUR, now), 100 * HOUR + 7);
     assert_eq!(clocks.monotonic_of(499 * HOUR, now), 99 * HOUR);
 }

@@ -91,7 +91,7 @@ fn a_refused_connection_is_distinguished_from_one_that_was_established_and_abort
     assert!(matches!(outcome_of(&mut events, cookie), Outcome::Unknown));
 }
 
-/// Waits for the destroy event of the socket with this cookie.
+/// Waits for the destroy event of the socket with this cookie, and returns the reported outcome.
 fn outcome_of(events: &mut DestroyEvents, cookie: u64) -> Outcome {
     loop {
         fastopen_netns::poll::wait_readable(&[events.as_fd()], None).expect("it can be waited for");

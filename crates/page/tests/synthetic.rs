@@ -1,4 +1,4 @@
-//! Tests that synthetic bodies have the page's sizes and hold each reference once.
+//! Tests that synthetic bodies have the page's sizes and hold each reference exactly once.
 
 use fastopen_page::{Page, Phase, Piece, Policy, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn bodies(synthetic: &SyntheticPage) -> Vec<String> {
     synthetic.responses.iter().map(|resource| written(&resource.body)).collect()
 }
 
-/// Counts for each resource how often all bodies contain its URL.
+/// Returns how often the bodies contain the URL of each resource.
 fn named(page: &Page, bodies: &[String]) -> Vec<usize> {
     let all = bodies.concat();
     page.resources.iter().map(|resource| all.matches(&resource.url.normalized_target()).count()).collect()

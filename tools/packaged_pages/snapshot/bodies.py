@@ -1,4 +1,4 @@
-"""Match saved bodies with URLs, and find each body's size on the wire, where servers compressed text."""
+"""Match saved bodies with URLs, and estimate the bodies' sizes on the wire, since servers compressed text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def is_text(mime: str) -> bool:
 
 
 def file_of(url: str, renamed: Mapping[str, str], folder: Path) -> Path | None:
-    """Return the file with the body of `url`, if any. `renamed` has the hashes that replace long names."""
+    """Return the file with the body of `url`, if any. `renamed` maps long names to hashes that replace
+    them."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     whole = path + (f"#{parts.fragment}" if parts.fragment else "")

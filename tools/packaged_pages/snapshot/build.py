@@ -1,4 +1,4 @@
-"""Make a page of a load of the snapshot: sizes, types, order, initiators and processing, without contents."""
+"""Make a page from a log and saved bodies: sizes, types, order, initiators, processing, but no contents."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def claimed(log: FetchLog, folder: Path) -> set[Path]:
 
 
 def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
-    """Return the resources fetched over the network. The file of a redirect has the body of its target."""
+    """Return the resources fetched over the network. A redirect's file has the body of the redirect's
+    target."""
     led_to: dict[str, Path] = {}
     items: list[Item] = []
     missing = 0
@@ -137,7 +138,9 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
 
 
 def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set each item's reference: the text of `among` that names it and came before its request."""
+    """Set the reference of each item but the first: the text of `among` that names it and precedes its
+    request.
+    """
     for index, item in enumerate(items):
         if index and item.reference is None:
             item.reference = _best_reference(item, among)
@@ -201,7 +204,9 @@ def _from_cache(
 
 
 def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set the sizes of bodies on the wire: gzip's sizes, scaled so that their sum is the sum in the log."""
+    """Set the sizes of bodies on the wire. Compressed text has gzip's size, scaled to the sum in the log
+    unless the factor is below 0.8 or above 1.25.
+    """
     fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
     plain = _sum(log, "ShouldHaveBeenCompressed")
     packed = _sum(log, "BytesBeforeCompression")
@@ -232,7 +237,7 @@ def _sum(log: FetchLog, what: str) -> tuple[int, int]:
 
 
 def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
-    """Return an entry for the HAR importer's search of initiators. A cached item starts at its reference."""
+    """Return an exchange with which the importers find initiators. A cached item starts at its reference."""
     start, end = item.span or _would_start(item, items)
     owner = "" if item.reference is None or _was_held_back(item, items) else items[item.reference.owner].url
     return Exchange(
@@ -251,8 +256,8 @@ def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
 def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
     """Return True if the browser requested the item long after the text that names it, and code came between.
 
-    The browser then waited for this code: a parser stops at scripts, and layout, which requests backgrounds,
-    at stylesheets. The initiator is the latest such code, which is found by time.
+    The browser then waited for this code: the parser waits for scripts, and layout, which requests background
+    images, waits for stylesheets. The initiator is the latest such code, which is found by time.
     """
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
@@ -293,11 +298,11 @@ def _resource(
 
 
 def _trigger(item: Item, entry: Exchange, above: Exchange, items: Sequence[Item]) -> tuple[int | None, float]:
-    """Return the bytes of the initiator that precede the request (None: all), and ms of processing after
-    them.
+    """Return the number of bytes of the initiator that precede the request (None: all), and the milliseconds
+    of processing after these bytes.
 
-    The bytes are the position of the name if it was found, else estimated from the time, as if the bytes had
-    arrived at a constant rate.
+    The number is the position of the name if it was found. Otherwise it is estimated from the time, as if the
+    bytes had arrived at a constant rate.
     """
     if item.fetch is not None and entry.at.start >= above.at.end:
         return None, entry.at.start - above.at.end
@@ -316,7 +321,9 @@ def _mime(item: Item) -> str:
 
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly."""
+    """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly.
+    Responses get a typical size if the quotient is implausible.
+    """
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))

@@ -165,7 +165,7 @@ fn a_connection_that_carried_nothing_brings_a_cookie_all_the_same() {
 fn a_cold_connection_that_lost_its_syn_brings_no_cookie() {
     let first = || retransmitted(connection("a.test", 0, false));
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), NONE);
-    // It may have brought a cookie if it lost another packet than its SYN.
+    // The first connection may have brought a cookie if the packet that it lost was not its SYN.
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), NONE);
 }
 
@@ -250,7 +250,8 @@ fn data_in_a_syn_may_be_lost_where_a_queue_held_it_for_longer_than_its_timeout()
             }
         })
     };
-    // A queue of 31,680 bytes at 256 kbit/s and the round trip of 10 ms take a second, the timeout.
+    // A queue of 31,680 bytes at 256 kbit/s (990 ms) and the round trip of 10 ms together take a second, the
+    // timeout of a SYN.
     assert_eq!(failed(31_680, true).kinds(), NONE);
     assert_eq!(failed(31_600, true).kinds(), [InvalidKind::FastopenFailed]);
     assert_eq!(failed(64_000, false).kinds(), [InvalidKind::FastopenFailed]);

@@ -36,7 +36,7 @@ fn load() -> Load {
 #[test]
 fn lookups_that_all_ends_agree_on_are_valid() {
     assert_eq!(load().kinds(), NONE);
-    // An answer may take less than the link's RTT if the resolver is nearer.
+    // An answer may take less than the link's RTT if the resolver is nearer than the hosts.
     let nearer = load().with(|load| {
         load.network.resolver_rtt_us = Some(5000);
         load.lookups[0].asked_ns = 5 * MS;
@@ -98,8 +98,8 @@ fn no_answer_comes_before_the_round_trip_is_over() {
     assert_eq!(sooner.kinds(), DISAGREE);
 }
 
-/// Returns the load of [`load`] with queries over one connection to the resolver. `round_trips` is the number
-/// of round trips until the first answer, including handshakes.
+/// Returns the load of [`load`], but with queries over one connection to the resolver. `round_trips` is the
+/// number of round trips until the first answer, including handshakes.
 fn over_connection(names: NameLookup, round_trips: u64) -> Load {
     load().with(|load| {
         load.network.names = names;

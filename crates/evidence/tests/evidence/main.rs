@@ -1,4 +1,5 @@
-//! Tests each kind of reason with a load that has it, and a similar load that does not.
+//! Tests each reason why a load can be invalid, with a load that has this fault and with a similar load that
+//! does not.
 
 mod loads;
 mod lookups;

@@ -5,7 +5,7 @@ use fastopen_contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 use fastopen_link::path::{Behaviour, PathRule};
 
 /// Returns a warm load behind a middlebox that strips the Fast Open option, with the evidence that Linux
-/// gives.
+/// gives on such a path.
 fn stripped() -> Load {
     let mut load = Load::warm();
     load.path = PathRule { behaviour: Behaviour::StripOption, hosts: None };
@@ -72,7 +72,7 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
         load.connections[0].client.as_mut().expect("it has one").retransmits = 4;
         load.counters.client.insert("TCPFastOpenActiveFail".into(), 1);
         let suspected_ns = load.connections[0].opened_ns + 1_400_000_000;
-        // The other connection is opened when the black hole is suspected.
+        // The other connection is opened at the moment when the kernel suspects the black hole.
         let later = &mut load.connections[1];
         later.opened_ns = suspected_ns;
         later.connected_ns = Some(later.opened_ns + 10_000_000);

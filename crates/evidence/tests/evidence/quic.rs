@@ -7,7 +7,7 @@ use fastopen_replay::HttpVersion;
 use fastopen_replay::quic::packets::PacketCounts;
 use fastopen_replay::tls::SessionStart;
 
-/// Returns the packets that both ends of a connection counted, with this number of 0-RTT packets.
+/// Returns the packet counts of both ends of a connection. The client sent this number of 0-RTT packets.
 fn quic(zero_rtt: u64) -> QuicRecord {
     let up =
         PacketCounts { datagrams: 4, bytes: 4000, initial: 2, zero_rtt, handshake: 1, one_rtt: 2, retry: 0 };
@@ -107,8 +107,8 @@ fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
     assert_eq!(unused.kinds(), NONE);
 }
 
-/// Returns a load that abandoned a QUIC connection to a.test without an answer, and used TCP 200 ms later.
-/// `after_ms` is the fallback delay.
+/// Returns a load whose QUIC connection to a.test was never answered, so that the client used TCP 200 ms
+/// later. `after_ms`: the delay of this fallback in the job.
 fn fallen_back(after_ms: u64) -> Load {
     load(SessionStart::None).with(|load| {
         load.h3_fallback_us = Some(after_ms * 1000);

@@ -27,7 +27,7 @@ fn without_a_session_of_an_earlier_visit_the_first_handshake_is_full() {
         Load::tls(SessionStart::None).with(|load| load.connections[number].tls = Some(handshake(true, false)))
     };
     assert_eq!(load(0).kinds(), [InvalidKind::SessionBeforeFirst]);
-    // An earlier connection of the load received the ticket.
+    // Connection 2 may use a ticket that an earlier connection of the load received.
     assert_eq!(load(2).kinds(), NONE);
     // The SYN of connection 0 was lost, and another connection completed its handshake earlier.
     assert_eq!(load(0).with(|load| handshake_of(load, 0).secured_ns = 1_030_000_000).kinds(), NONE);
@@ -84,7 +84,7 @@ fn a_connection_whose_first_request_came_when_its_handshake_was_over_had_nothing
             load.requests[0].end_ns = Some(sent_ns + 20_000_000);
         })
     };
-    // Up to the tolerance, the request counts as one that waited for the handshake.
+    // A request that is sent within the tolerance after the handshake counts as one that waited for it.
     assert!(sent_after_us(LATE_US).kinds().contains(&InvalidKind::NoEarlyData));
     assert!(!sent_after_us(LATE_US + 1).kinds().contains(&InvalidKind::NoEarlyData));
 }
@@ -114,7 +114,8 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
     assert_eq!(exceeds().kinds(), NONE);
     let sooner = exceeds().with(|load| load.requests[0].first_byte_ns = Some(19_990_000));
     assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible]);
-    // The origin may have read the rest before the client's Finished. That takes as many round trips.
+    // The origin may have read the rest before the client's Finished, which takes the same number of round
+    // trips.
     let read_apart = |ns| {
         exceeds().with(|load| {
             origins_handshake_of(load, 0).early_bytes = 1093;
@@ -134,7 +135,8 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
         load.requests[0].first_byte_ns = Some(30_000_000);
     });
     assert!(without.kinds().contains(&InvalidKind::NoEarlyData));
-    // All early data also arrives in time if the `ClientHello` does not fit into the SYN either.
+    // All early data also arrives before the client's Finished if the `ClientHello` does not fit into the SYN
+    // either.
     assert_eq!(in_a_syn(1421, 400).kinds(), [InvalidKind::NoEarlyData]);
 }
 
@@ -188,7 +190,7 @@ fn jittery() -> Network {
 
 #[test]
 fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
-    // The network has a round trip of 10 ms. A busy machine may add twice the tolerance.
+    // The network has a round trip of 10 ms. The rule allows twice the tolerance for a busy machine.
     let slack_ns = 2 * LATE_US * 1000;
     for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
         let load = |after_ns| {
@@ -201,7 +203,7 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
         assert_eq!(load(slack_ns).kinds(), NONE, "{session:?}");
         let late = || load(slack_ns + 1_000_000);
         assert_eq!(late().kinds(), [InvalidKind::FirstByteLate], "{session:?}");
-        // There is no such bound for external clients, with jitter, with think time or after losses.
+        // This bound does not apply to external clients, nor with jitter, with think time or after losses.
         assert_eq!(late().with(|load| load.foreign = true).kinds(), NONE);
         assert_eq!(late().with(|load| load.network = jittery()).kinds(), NONE);
         assert_eq!(late().with(|load| load.page.resources[0].server_think_us = 1_000).kinds(), NONE);
@@ -245,7 +247,8 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
     // Certificates larger than the initial window take another round trip.
     let chain = too_late().with(|load| handshake_of(load, 0).received_bytes = 20_000);
     assert_eq!(chain.kinds(), NONE);
-    // The second flight has 18 segments if the last segment of the first one is acknowledged late.
+    // If the last segment of the first flight is acknowledged late, the second flight has 18 segments instead
+    // of 20. So the two flights carry 28 segments.
     let of_segments = |segments: u64| {
         late(40_000_000 + slack_ns + 6_000_000)
             .with(|load| handshake_of(load, 0).received_bytes = segments * 1448)
@@ -256,8 +259,8 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
 
 #[test]
 fn early_data_that_exceeds_the_initial_window_arrives_with_the_end_of_the_handshake() {
-    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data and a segment 1448. So the last bytes of the
-    // `ClientHello` leave in the first window, which a part of the early data also fits into.
+    // At an MTU of 1500 bytes, a SYN holds 1420 bytes of data and a segment 1448. So the first window carries
+    // the last 80 bytes of the `ClientHello` and a part of the early data.
     let load = |window| in_a_syn(1500, 2900).with(|load| load.tcp.initial_window_segments = window);
     assert_eq!(load(1).kinds(), NONE);
     assert_eq!(load(3).kinds(), [InvalidKind::NoEarlyData]);

@@ -1,4 +1,4 @@
-//! Builds valid loads, which each test changes.
+//! Builds valid loads, which the tests change.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -78,7 +78,8 @@ pub(crate) fn given_up_connection(host: &str, at_ms: u64) -> ConnectionRecord {
     }
 }
 
-/// Returns a connection that was opened at `at_ms`, and without SYN data was established 10 ms later.
+/// Returns a connection that was opened at `at_ms`. The call `connect` returned 1 us later with SYN data, and
+/// 10 ms later without.
 pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRecord {
     let opened_ns = at_ms * 1_000_000;
     ConnectionRecord {
@@ -99,7 +100,7 @@ pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRe
     }
 }
 
-/// Returns a TLS handshake on whose result both ends agree.
+/// Returns a TLS handshake with the same results at both ends.
 pub(crate) fn handshake(resumed: bool, early: bool) -> TlsRecord {
     let early_bytes = if early { 400 } else { 0 };
     TlsRecord {
@@ -206,7 +207,7 @@ impl Load {
         Self::new(Transport::Tfo, Some(Cookies::Cold), connections)
     }
 
-    /// Makes the counters agree with the sockets.
+    /// Sets both kernels' counters of accepted SYN data to the numbers that the sockets report.
     pub(crate) fn count(&mut self) {
         let with_data = |end: fn(&ConnectionRecord) -> Option<EndEvidence>| {
             self.connections.iter().filter(|one| end(one).is_some_and(|end| end.syn_data_acked)).count()

@@ -73,7 +73,8 @@ fn serve(address: SocketAddr, count: usize) {
 fn others(address: SocketAddr) {
     let folder = std::env::temp_dir().join(format!("fastopen-intercept-{}", std::process::id()));
     std::fs::create_dir(&folder).expect("a folder");
-    // The filter lets `connect` pass for some of these name lengths and holds it for others.
+    // For some of these name lengths, the seccomp filter lets `connect` pass; for others, it leaves the call
+    // to the supervisor.
     for length in [1, 13, 25, 40] {
         let path = folder.join("n".repeat(length));
         let listener = UnixListener::bind(&path).expect("bind");

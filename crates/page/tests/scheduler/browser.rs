@@ -277,7 +277,7 @@ fn closes_the_connection_idle_longest_when_it_needs_another_beyond_its_limit() {
         "205 #2 open c.test",
         "300 #1 send /1",
         "305 #2 send /2",
-        // Now connections 1 and 3 are idle.
+        // Now connections 1 and 2 are idle, connection 1 for longer.
         "410 #1 close",
         "410 #3 open d.test",
         "510 #3 send /3",

@@ -14,19 +14,21 @@ pub(crate) fn server(host: &str) -> Origin {
     Origin { host: host.to_owned(), port: 80 }
 }
 
-/// The outcome of a request.
+/// The outcome that a test gives to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestOutcome {
     Answered {
         reusable: bool,
     },
-    /// The connection breaks after one RTT, before or within the response.
+    /// The connection breaks after one RTT and the think time: during the response if `answered`, otherwise
+    /// before it.
     Broken {
         answered: bool,
     },
 }
 
-/// The behaviour of the network in a test. Each function is called when its event happens.
+/// The behaviour of the network in a test. `refuses` is called for each new connection, `outcome` for each
+/// request.
 pub(crate) struct Network<'a> {
     pub(crate) rtt: Nanos,
     /// Duration of the lookup of a name, with [`Policy::lookups`].
@@ -37,7 +39,7 @@ pub(crate) struct Network<'a> {
     pub(crate) early: bool,
     pub(crate) refuses: Box<dyn FnMut(ConnectionId) -> bool + 'a>,
     pub(crate) outcome: Box<dyn FnMut(ConnectionId, usize) -> RequestOutcome + 'a>,
-    /// Further events, with their times.
+    /// Events in addition to those of the network, with their times.
     pub(crate) also: Vec<(Nanos, Event)>,
 }
 
@@ -55,7 +57,7 @@ impl Default for Network<'_> {
     }
 }
 
-/// A load, while it runs and when it is over.
+/// A load that is running or over, with the actions so far.
 pub(crate) struct Load<'a> {
     pub(crate) scheduler: Scheduler,
     pub(crate) actions: Vec<(Nanos, Action)>,
@@ -231,7 +233,7 @@ impl<'a> Load<'a> {
         self.events_made += 1;
     }
 
-    /// Returns the actions as lines: milliseconds, connection, action.
+    /// Returns the actions as lines of milliseconds, connection and action, such as `200 #0 send /1`.
     pub(crate) fn trace(&self) -> Vec<String> {
         let line = |(at, action): &(Nanos, Action)| {
             let ms = *at as f64 / MS as f64;

@@ -47,7 +47,8 @@ fn asks_for_everything_in_page_order_over_five_connections_used_once() {
 
 #[test]
 fn opens_the_next_connection_for_the_first_request_without_one() {
-    // a.test needs a fourth connection and b.test its first. The request of b.test was queued earlier.
+    // When the first image has ended, one connection may be opened. The request to b.test was queued before
+    // the last one to a.test.
     let urls = ["a.test/1", "a.test/2", "b.test/3", "a.test/4"];
     let page = page(root("http://a.test/"), urls.map(|url| image(&format!("http://{url}"))));
     let policy = Policy { connections_total: 2, ..Policy::mget() };

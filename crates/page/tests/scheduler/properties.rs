@@ -119,7 +119,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// Returns the limits of multiplexing for all hosts; no host multiplexes if `streams` is 1.
+/// Returns the limits of all four hosts if they multiplex, and no limits if `streams` is 1.
 fn multiplexed(connections: usize, streams: usize) -> BTreeMap<Origin, Limits> {
     let limits = |host| (server(&format!("h{host}.test")), Limits { connections, streams });
     if streams == 1 { BTreeMap::new() } else { (0..4).map(limits).collect() }
@@ -177,9 +177,10 @@ fn scaled(us: u64, policy: &Policy) -> Nanos {
     }
 }
 
-/// Returns the possible page load times. The load event is due when no awaited resource is missing. Awaited
-/// resources have phase `load`, and either all their initiators are awaited, or they were known before. The
-/// two times differ only if a resource becomes known at the very time of the load event.
+/// Returns the two possible page load times. The load event is due when all awaited resources have ended or
+/// failed. A resource of phase `load` is awaited if its initiator is awaited, or if the resource became known
+/// before the load event. The two times differ only if a resource becomes known at the very time of the load
+/// event.
 fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option<Nanos>; 2] {
     let selected = selected(page, policy);
     let of_load = |r: usize| selected[r] && page.resources[r].phase == Phase::Load;
@@ -255,7 +256,8 @@ proptest! {
             Network { early, ..rough(&numbers) }
         };
         let (of_one_server, in_all) = Load::run(&page, &policy, network).most_open;
-        // The four partitions: with and without credentials, in the page and in frames of other sites.
+        // A browser partitions connections in four ways: with and without credentials, in the page and in
+        // frames of other sites.
         let partitions = if policy.profile == Profile::Browser { 4 } else { 1 };
         prop_assert!(of_one_server <= partitions * policy.connections_per_host);
         prop_assert!(in_all <= policy.connections_total);

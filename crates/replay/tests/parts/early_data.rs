@@ -123,7 +123,7 @@ impl std::fmt::Debug for Later {
     }
 }
 
-/// Polls a future once, which must not be ready.
+/// Polls a future once. Panics if the future is ready.
 async fn polled_once<T>(future: impl Future<Output = T>) {
     tokio::select! {
         biased;
@@ -300,7 +300,8 @@ async fn a_client_without_a_request_sends_nothing_until_its_handshake_is_asked_f
     drop(client);
     let mut sent = Vec::new();
     far.read_to_end(&mut sent).await.unwrap();
-    // Only handshake messages: a ClientHello, and the message for middleboxes (RFC 8446 appendix D.4).
+    // The client sent only a ClientHello and the ChangeCipherSpec record for middleboxes (RFC 8446 appendix
+    // D.4).
     let hello = 5 + usize::from(u16::from_be_bytes([sent[3], sent[4]]));
     assert_eq!(sent[hello..], [20, 3, 3, 0, 1, 1]);
 }

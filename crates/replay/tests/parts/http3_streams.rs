@@ -1,4 +1,4 @@
-//! Tests when a client's HTTP/3 accepts the server's streams: not before early data is accepted.
+//! Tests that a client's HTTP/3 accepts the server's streams only once early data is accepted.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! Tests parts of the origin servers separately.
+//! Tests parts of the origin servers and of the loader's TLS and HTTP one by one.
 
 mod caching;
 mod cors;

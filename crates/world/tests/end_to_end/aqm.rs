@@ -1,12 +1,13 @@
-//! Active queue management (AQM) of the link: the effect of a download on handshakes at the same time.
+//! Tests of the link's active queue management (AQM): how much a download delays handshakes that begin during
+//! it.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, root, run_command, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine};
 
-/// Returns a job with a download of 3 s, one second into which the page opens connections to three other
-/// hosts.
+/// Returns a job whose page downloads 1.5 MB in 3 s. After the first 500 kB (1 s), the page opens connections
+/// to three other hosts.
 fn download(aqm: &str, link: &str) -> Value {
     let late = (0..3).map(|host| {
         with(

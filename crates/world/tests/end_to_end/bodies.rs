@@ -1,4 +1,4 @@
-//! Response bodies that origins send: generated or recorded, small or large.
+//! Tests of the response bodies that origins send: generated or recorded, small or large.
 
 use std::fs;
 use std::path::Path;
@@ -32,8 +32,9 @@ fn recorded_bodies_come_from_their_place_in_the_bodies_file() {
     );
 }
 
-/// Writes recorded bodies to `file` and returns their page: a document over http, and a text over https whose
-/// query changes.
+/// Writes a recorded response to `file`, and returns a page whose two resources both have this response: a
+/// document over http, and an image over https. The query of the image's URL has a part that changes from
+/// load to load.
 fn recording(file: &Path) -> Value {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/x-own\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,5 +1,5 @@
-//! Chromium as a client: it requests exactly the page, uses Fast Open, and starts each load with an empty
-//! context.
+//! Tests of Chromium as a client: it requests exactly the page's resources, uses Fast Open, and starts each
+//! load in a new, empty browser context.
 
 use std::fs;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn a_film_has_what_was_shown_from_the_start_to_the_end() {
     let run = run(&with(job(&page, &network(20_000), &["tcp"]), film));
     let load = run.valid("tcp");
     let times: Vec<u64> = list(&load["browser"]["frames"]).iter().map(|one| number(&one["at_ns"])).collect();
-    // A busy machine draws the page once, or nothing and then the page.
+    // On a busy machine, the browser may draw only the finished page, so one frame is enough.
     assert!(!times.is_empty() && times.is_sorted(), "{times:?}");
     let end_ns = number(&load["plt_ns"]) + 2_500_000_000;
     assert!(times.iter().all(|at| *at < end_ns), "{times:?}");
@@ -112,7 +112,8 @@ fn a_film_has_what_was_shown_from_the_start_to_the_end() {
     assert!(list(&load["browser"]["frames"]).iter().all(is_jpeg));
 }
 
-/// Returns the bytes of the load's requests that the origins' kernel has received. Only right without TLS.
+/// Returns the number of request bytes that the origins' kernel received. Over TLS, the number would also
+/// include the handshakes.
 fn request_bytes(load: &Value) -> u64 {
     let of_origin = list(&load["connections"]).iter().map(|connection| &connection["origin"]);
     of_origin.filter(|info| !info.is_null()).map(|info| number(&info["bytes_received"])).sum()
@@ -124,14 +125,16 @@ fn requests_have_the_recorded_size_if_asked_and_need_no_preflight_for_it() {
         return;
     }
     requests_have_the_recorded_size([("a.test", "a.test"), ("b.test", "b.test")], [340, 480]);
-    // Browsers treat this machine's addresses as secure, so they send it the `Sec-Fetch-*` headers, too.
+    // Browsers treat addresses of the local machine as secure, so requests to these also have `Sec-Fetch-*`
+    // headers.
     requests_have_the_recorded_size([("a.test", "127.0.0.1:8080"), ("b.test", "localhost")], [700, 800]);
 }
 
-/// `hosts`: hosts of the page with their replacements. `less`, `about`: bytes below and near those of the
-/// browser's own header section.
+/// Loads [`site`] with requests of recorded sizes, and checks these sizes. `hosts`: pairs of a host of the
+/// page and the host that replaces it. `less`, `about`: sizes in bytes below and near the browser's own
+/// header section.
 fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64; 2]) {
-    // Below the browser's own header section, about its size, above it, and above the limit of a cookie.
+    // Sizes of header sections: below the browser's own, near it, above it, and above the size of one cookie.
     let sizes = [less, about, 900, 6000];
     let mut text = site().to_string();
     for (name, other) in hosts {
@@ -142,7 +145,7 @@ fn requests_have_the_recorded_size(hosts: [(&str, &str); 2], [less, about]: [u64
     for (number, resource) in resources.iter_mut().enumerate() {
         resource["request_header_bytes"] = json!(sizes[number % sizes.len()]);
     }
-    // The browser sends preflights itself, so this one's size cannot be set.
+    // The browser itself makes preflight requests, so their size cannot be set.
     resources.retain(|resource| !resource["url"].as_str().is_some_and(|url| url.ends_with("/leave")));
     let recorded = |name: &str| resources.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
     let asked = recorded("request_header_bytes") + recorded("request_body_bytes");
@@ -196,7 +199,9 @@ fn loader_and_browser_wait_for_what_an_answer_to_a_script_reveals_in_time() {
         let job = job(&page, &network(50_000), &["tcp"]);
         Some([exactly(&job)?, exactly(&in_chromium(job))?].map(|run| plt_ms(run.valid("tcp"))))
     };
-    // Three round trips for the root, two for each other host, one for the resource that the response names.
+    // The RTT is 50 ms: three round trips for the root, two for the first response of each other host, and
+    // one for the resource that the response of c.test names. If that response takes 1000 ms, it comes after
+    // the load event.
     for (answer_after_ms, expected_ms) in [(300, 1500.0), (1000, 850.0)] {
         let Some(found) = plts_ms(answer_after_ms) else { return };
         for found_ms in found {
@@ -315,7 +320,8 @@ fn a_recorded_page_is_asked_for_at_addresses_localhost_and_several_ports_and_by_
         assert_eq!(request(load, 5)["url"], "https://192.0.2.1/x?_=2", "{run}");
         assert_eq!(request(load, 6)["url"], "https://192.0.2.1/seen?_=2", "a beacon: {run}");
         assert_eq!(request(load, 8)["url"], "https://localhost/1x", "another choice of a picture: {run}");
-        // The browser blocks this response for the page, and then reports only its end.
+        // The browser withholds this response from the page (`nosniff`), and then reports only the time when
+        // it ended.
         let kept = request(load, 7);
         assert_eq!(kept["first_byte_ns"], kept["end_ns"], "{run}");
         let unmatched = list(&load["unmatched"]);
@@ -389,7 +395,7 @@ fn a_first_view_of_recorded_bodies_begins_with_an_empty_cache_and_uses_it() {
     let file = std::env::temp_dir().join(format!("fastopen-cached-{}", std::process::id()));
     let document = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
     let html = "<script>fetch('/data').then(one => one.text()).then(() => fetch('/data'))</script>";
-    // The recorded `Date` must not count as the age of the response: it is fresh.
+    // The response is fresh: its age must not be computed from the recorded `Date`.
     let data = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Tue, 01 Jan 2013 00:00:00 GMT\r\n\r\n";
     let text = "text that is asked for twice";
     fs::write(&file, [document, html, data, text].concat()).expect("the temporary folder is writable");

@@ -1,5 +1,5 @@
-//! A browser that fails in the middle of a load: the load is invalid with the reason, and the next load
-//! starts a new browser.
+//! Tests of a browser that fails in the middle of a load: the load becomes invalid, its record gives the
+//! reason, and the next load starts a new browser.
 
 use std::fs;
 use std::io::Write;
@@ -12,13 +12,13 @@ use crate::chromium::{browser, in_chromium};
 use crate::processes::{family, signal, wait_until};
 use crate::support::{PROGRAM, Run, finish, image, job, network, page, root, start, with};
 
-/// An image with a think time, on a port that the test finds in /proc/net/tcp.
+/// An image with a long think time. The test recognises its connection in /proc/net/tcp by the port (4660).
 const LATE: &str = "http://b.test:4660/late";
-/// The port of [`LATE`] and the state ESTABLISHED, as /proc/net/tcp prints them.
+/// The port of [`LATE`] in hexadecimal and the state ESTABLISHED, as /proc/net/tcp prints them.
 const ESTABLISHED: &str = ":1234 01 ";
 
 /// Loads a page twice. As soon as the first load waits for its image, sends the signal `name` to the browser
-/// processes for whose command line `whom` returns true.
+/// processes whose command line `whom` accepts.
 fn lose(name: &str, whom: impl Fn(&str) -> bool) -> Run {
     while_it_waits(|of_browser| {
         let lost: Vec<_> = of_browser.iter().filter(|(_, line)| whom(line)).collect();
@@ -127,7 +127,7 @@ fn renderers_are_in_the_browser_s_own_sandbox() {
                 ["", "1", "2"],
                 "{status}"
             );
-            // One filter is installed for every client, the others by the browser itself.
+            // The sandbox installs one seccomp filter for every client, and the browser installs more.
             assert!(field("Seccomp_filters:").parse().is_ok_and(|filters: u32| filters > 1), "{status}");
             for kind in ["user", "pid", "net"] {
                 assert_ne!(namespace(pid, kind), namespace(browser, kind), "{kind} of {pid}");

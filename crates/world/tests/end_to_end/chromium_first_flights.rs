@@ -1,5 +1,5 @@
-//! First flights of Chromium: QUIC, sessions of an earlier visit and early data, according to the origins'
-//! reports and the packets at the client's interface.
+//! Tests of Chromium's first flights: QUIC, TLS sessions of an earlier visit, and early data. The evidence is
+//! the origins' reports and the packets at the client's interface.
 
 use serde_json::{Value, json};
 
@@ -30,21 +30,21 @@ fn begins(http: &str, session: &str, arms: &[&str]) -> Value {
     with(job, json!({"origins": origins, "tls": {"session": session}}))
 }
 
-/// Returns the earliest connection to the host that carried a request.
+/// Returns the connection to the host that was opened first, of those that carried a request.
 fn first_to<'a>(load: &'a Value, host: &str) -> &'a Value {
     let of_host = list(&load["connections"]).iter().filter(|one| one["host"] == host);
     let carried = of_host.filter(|one| number(&one["requests"]) > 0);
     carried.min_by_key(|one| number(&one["opened_ns"])).expect("there is one")
 }
 
-/// Returns the milliseconds from opening the document's connection to the first byte, rounded. The browser
-/// reports the start of the load some tenths late.
+/// Returns the milliseconds from the opening of the document's connection to the first byte of the response.
+/// They are rounded, because the browser reports the start of the load some tenths of a millisecond late.
 fn first_byte_ms(load: &Value) -> u64 {
     let opened_ns = number(&first_to(load, "a.test")["opened_ns"]);
     (number(&request(load, 0)["first_byte_ns"]) - opened_ns + 500_000) / 1_000_000
 }
 
-/// Asserts that the first connection to each host began with this kind of session, as the origin reports it.
+/// Asserts that the first connection to each host began with this kind of session, according to the origin.
 fn assert_began(run: &Run, arm: &str, session: &str) {
     let load = run.valid(arm);
     assert_eq!(load["unknown_requests"], 0, "{run}");
@@ -95,7 +95,7 @@ fn early_data_over_tcp_saves_a_browser_a_round_trip_and_fast_open_none_beside_it
     for arm in ["tls", "tls-warm"] {
         assert_began(&run, arm, "early");
         let load = run.valid(arm);
-        // The ClientHello is longer than a SYN holds: the rest follows after the SYN-ACK.
+        // The ClientHello is longer than the 1420 bytes that a SYN holds. The rest follows after the SYN-ACK.
         assert!(number(&first_to(load, "a.test")["tls"]["hello_bytes"]) > 1420, "{load:#}");
         assert_eq!(first_byte_ms(load), 200, "{arm}: {run}");
     }
@@ -158,7 +158,8 @@ fn a_browser_does_not_retry_without_its_large_key_share() {
         let Some(run) = behind(path, "1.1") else { return };
         assert_eq!(run.load("tls")["invalid"][0]["kind"], "incomplete", "{path}");
     }
-    // TCP retransmits once, by the timer. QUIC sends the datagram again two round trips later.
+    // TCP retransmits the lost segment when its timer expires. QUIC retransmits the datagram two round trips
+    // later.
     for (path, http, expected_ms) in [("stall-second-segment", "1.1", 711), ("drop-large-udp", "3", 400)] {
         let Some(run) = behind(path, http) else { return };
         let came_ms = first_byte_ms(run.valid("tls"));

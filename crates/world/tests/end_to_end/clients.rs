@@ -1,4 +1,4 @@
-//! Commands as clients, on both engines: their environment, their records and their failures.
+//! Tests of commands as clients, on both engines: their environment, their records and their failures.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::support::{
 };
 use crate::virtual_time::on_each_engine;
 
-/// Requests the URLs given as arguments (HOST PATH HOST PATH …) one after another, each on its own
-/// connection. `cat` writes the whole request at once; the here-string adds the final line feed.
+/// A bash script that requests the URLs given as arguments (HOST PATH HOST PATH …) one after another, each on
+/// its own connection. `cat` writes the whole request at once; the here-string adds the final line feed.
 const FETCH: &str = r#"while (($#)); do
     exec 3<>"/dev/tcp/$1/80"; cat <<<"GET $2 HTTP/1.1"$'\r\n'"Host: $1"$'\r\nConnection: close\r\n\r' >&3
     cat <&3 >/dev/null; exec 3>&-; shift 2; done"#;
 
-/// Returns the changes of a job that make a bash script its client.
+/// Returns changes to a job that make a bash script with these arguments its client.
 fn bash(script: &str, arguments: &[&str]) -> Value {
     let words = [&["bash", "-c", script, "client"][..], arguments].concat();
     json!({"client": {"kind": "command", "command": words}})
@@ -26,8 +26,8 @@ fn three() -> Value {
 
 const ALL: [&str; 6] = ["a.test", "/", "b.test", "/1", "a.test", "/2"];
 
-/// Runs a script as the client of a small page on each engine. The load must be incomplete; returns its
-/// record and the detail of the fault.
+/// Runs a script as the client of a small page on each engine. Returns the load's record and the detail of
+/// its fault for each engine. Panics unless the fault is `incomplete`.
 fn faults(script: &str) -> Vec<(Value, String)> {
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), bash(script, &[]));
     let fault = |run: Run| {
@@ -49,7 +49,8 @@ fn any_command_saves_a_round_trip_for_each_of_its_connections() {
         assert_eq!(counts, [0, 1, 3], "{run}");
         assert_eq!([tcp, cold, warm].map(|load| with_syn_data(load, "origin")), counts, "{run}");
         assert!(plt_ms(tcp) >= 600.0 && plt_ms(warm) >= 300.0, "{run}");
-        // Not in real time: on a busy machine, a command's own run time varies by more.
+        // Checked only in virtual time: on a busy machine, the command's own run time varies by more than
+        // these margins.
         if run.is_of("virtual") {
             assert!(plt_ms(tcp) - plt_ms(cold) > 90.0 && plt_ms(cold) - plt_ms(warm) > 180.0, "{run}");
         }
@@ -81,11 +82,13 @@ fn the_origins_record_the_requests_of_a_command() {
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 3);
         for connection in connections {
-            // Measured at the client, whose handshake ends half a round trip before the origin's.
+            // The handshake is measured at the client, where it ends half a round trip earlier than at the
+            // origin.
             let handshake = number(&connection["handshake_us"]);
             assert!(handshake >= 100_000, "{connection}");
             assert!(run.is_of("host") || handshake < 101_000, "{connection}");
-            // tcpi_bytes_sent includes retransmitted bytes, and a busy machine is late and retransmits.
+            // `tcpi_bytes_sent` includes retransmitted bytes. A busy machine may be so late that TCP
+            // retransmits.
             let sent = number(&connection["client"]["bytes_sent"]);
             let received = number(&connection["origin"]["bytes_received"]);
             let again = run.is_of("host") && connection["client"]["retransmits"] != 0;

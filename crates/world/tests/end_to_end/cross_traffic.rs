@@ -1,11 +1,11 @@
-//! Flows that share the link with a load.
+//! Tests of cross traffic: bulk flows that share the link with a load.
 
 use serde_json::{Value, json};
 
 use crate::support::{image, job, list, network, number, page, plt_ms, root, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// Returns a job with two small loads and this cross traffic; none if `cross` is null.
+/// Returns a job that loads a small page twice beside this cross traffic; there is none if `cross` is null.
 fn sharing(cross: &Value, aqm: &str) -> Value {
     let direction = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000, "aqm": aqm});
     let ways = json!({"down": direction, "up": direction, "cross": cross});
@@ -22,8 +22,8 @@ fn a_bulk_flow_fills_the_queue_before_a_load_unless_each_flow_has_its_own() {
         for load in ["tcp", "warm"] {
             let [full, fair, alone] = [&full, &fair, &alone].map(|run| run.valid(load));
             let [bloated, managed, least] = [full, fair, alone].map(plt_ms);
-            // A full queue of 256 kB delays packets by half a second at 4 Mbit/s. Each of the load's two
-            // round trips waits for a part of it.
+            // A full queue of 256 kB delays packets by half a second at 4 Mbit/s. Both round trips of a load
+            // meet a queue that is at least partly full.
             assert!(bloated > least + 300.0, "{way} {load}: {bloated} with a flow, {least} alone");
             assert!(managed < least + 100.0, "{way} {load}: {managed} with AQM, {least} alone");
             let moved = number(&full["cross"][format!("{way}_bytes")]);

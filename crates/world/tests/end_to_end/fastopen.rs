@@ -1,11 +1,12 @@
-//! Evidence of both kernels: without Fast Open, without a cookie, and with the cookie of an earlier visit.
+//! Tests of the evidence that the kernels of both ends give: without Fast Open, without a cookie (cold), and
+//! with the cookie of an earlier visit (warm).
 
 use serde_json::json;
 
 use crate::support::{arms, grown, image, job, list, network, number, page, root, run, with, with_syn_data};
 use crate::virtual_time::on_each_engine;
 
-/// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h.
+/// `TCPI_OPT_SYN_DATA` of include/uapi/linux/tcp.h: the data in the SYN was acknowledged.
 const OPT_SYN_DATA: u64 = 32;
 
 #[test]
@@ -50,8 +51,8 @@ fn with_warm_cookies_every_connection_carries_data_in_its_syn_by_both_ends_and_t
 
 #[test]
 fn with_cold_cookies_a_hosts_first_connections_ask_for_the_cookie_and_later_ones_use_it() {
-    // Without keep-alive, the image's connection is opened after the document's connection has got the
-    // cookie.
+    // Without keep-alive, the later image's connection is opened after the document's connection has received
+    // the cookie.
     let page = page(&[root(100), image("http://a.test/later", 100), image("http://b.test/other", 100)]);
     let job = with(job(&page, &network(10_000), &["cold"]), json!({"client": {"keep_alive": false}}));
     let run = run(&job);
@@ -128,7 +129,8 @@ fn a_fast_open_queue_that_is_too_short_makes_the_load_invalid() {
 
 #[test]
 fn a_connection_that_the_client_closes_in_its_handshake_is_counted_apart() {
-    // On a non-blocking socket, `connect` or the write sends the SYN, and the close precedes the SYN-ACK.
+    // On a non-blocking socket, `connect` sends the SYN, or with Fast Open the first write. The socket is
+    // closed before the SYN-ACK arrives.
     let script = r#"use Socket; use Fcntl;
         $server = sockaddr_in(80, inet_aton("a.test"));
         socket(S, PF_INET, SOCK_STREAM, 0); fcntl(S, F_SETFL, O_NONBLOCK);

@@ -1,4 +1,4 @@
-//! Worlds that the kernel cannot provide, or that differ from the job.
+//! Tests of worlds that the kernel cannot provide, or that differ from the job: the program reports an error.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! First flights: sessions of an earlier visit and early data, with and without Fast Open, with exact times.
+//! Tests of first flights with exact times: TLS sessions of an earlier visit and early data, with and without
+//! Fast Open.
 
 use serde_json::{Value, json};
 
@@ -9,15 +10,15 @@ use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 3] = ["tls", "tls-cold", "tls-warm"];
 
-/// Returns a job that loads the resources over 100 ms without limits, with a `ClientHello` that fits into a
-/// SYN.
+/// Returns a job that loads the resources with a round trip of 100 ms and no rate limit. The `ClientHello`
+/// fits into a SYN.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519"}), tls);
     with(with(job(&page(resources), &network(100_000), &ARMS), json!({"tls": tls})), changes)
 }
 
-/// Returns the milliseconds until the first byte of the first response in each arm. Panics if a time is not
-/// whole milliseconds.
+/// Returns the milliseconds from the start of the load to the first byte of the root's response, for each
+/// arm. Panics if a time is not a whole number of milliseconds.
 fn first_byte_ms(run: &Run) -> [u64; 3] {
     ARMS.map(|arm| {
         let ns = number(&request(run.valid(arm), 0)["first_byte_ns"]);
@@ -55,9 +56,9 @@ fn the_first_request_and_the_client_hello_share_a_syn() {
     let Some(run) = exactly(&of(&[root(500)], json!({"session": "early"}), json!({}))) else { return };
     let load = run.valid("tls-warm");
     assert_eq!(with_syn_data(load, "origin"), 1);
-    // If a part of the request had not been in the SYN, the response would have come a round trip later.
+    // If the SYN had not held the whole request, the response would have come a round trip later.
     assert_eq!(first_byte_ms(&run)[2], 100);
-    // The larger ClientHello does not fit into a SYN, with or without early data.
+    // With the larger key share, the ClientHello does not fit into a SYN, with or without early data.
     let large = of(&[root(500)], json!({"session": "early", "key_share": "x25519mlkem768"}), json!({}));
     assert_eq!(exactly(&large).map(|run| first_byte_ms(&run)), Some([200, 200, 200]));
 }
@@ -93,7 +94,8 @@ fn tickets_that_are_no_good_cost_what_the_handshake_does_that_they_lead_to() {
                 let tls = handshakes(run.valid(arm))[0];
                 assert_eq!((&tls["resumed"], &tls["origin"]["resumed"]), (&json!(resumed), &json!(resumed)));
                 assert_eq!((&tls["early_bytes"], &tls["origin"]["early_bytes"]), (&json!(0), &json!(0)));
-                // Bytes after the ClientHello and before the end of the handshake are early data.
+                // The bytes that the client sends between its ClientHello and the end of the handshake are
+                // early data.
                 let early = number(&tls["sent_bytes"]) - number(&tls["hello_bytes"]);
                 assert_eq!(early > 0, in_vain, "{state}: {early} bytes");
             }
@@ -133,7 +135,7 @@ fn a_request_that_is_not_safe_waits_for_the_end_of_the_handshake() {
 
 #[test]
 fn early_data_beyond_the_origins_limit_waits_for_the_handshake() {
-    // An origin accepts 16,384 bytes of early data; the windows hold the whole request.
+    // An origin accepts 16,384 bytes of early data. The congestion windows hold the whole request.
     for (request_header_bytes, expected_ms) in [(12_000, 200), (20_000, 300)] {
         let long = with(root(500), json!({"request_header_bytes": request_header_bytes}));
         let wide = json!({"tcp": {"initial_window_segments": 32}, "loads": arms(&["tls"])});
@@ -155,8 +157,9 @@ fn early_data_that_does_not_fit_into_a_syn_saves_nothing_over_fast_open() {
         Some((first_byte_ms(&run), number(&warm["origin"]["early_bytes"]), hello + 28 + early))
     };
     let Some((_, _, of_500)) = first_bytes("1.1", 500) else { return };
-    // A SYN of 1500 bytes holds 1420 bytes of data. With one byte more, the last byte arrives with the
-    // client's Finished.
+    // A SYN of 1500 bytes holds 1420 bytes of data: the ClientHello, the early data, and 28 bytes of record
+    // headers, ChangeCipherSpec and tag. With one byte more, the last byte arrives only with the client's
+    // Finished.
     let most = 1420 - (of_500 - 500);
     assert_eq!(first_bytes("1.1", most), Some(([200, 200, 100], most, 1420)));
     assert_eq!(first_bytes("1.1", most + 1), Some(([200, 200, 200], 0, 1421)));
@@ -244,7 +247,8 @@ fn the_same_job_with_early_data_gives_the_same_bytes() {
 
 #[test]
 fn a_handshake_that_the_load_does_not_wait_for_is_in_the_record() {
-    // The certificates take several windows, so the second connection's handshake outlasts the load.
+    // The certificates fill several congestion windows, so the second connection's handshake outlasts the
+    // load.
     let resources = [root(500), image("http://a.test/1", 500), image("http://a.test/2", 500)];
     let changes = json!({"origins": {"http": "1.1"}});
     let Some(run) = exactly(&of(&resources, json!({"chain_bytes": 50_000, "tickets": 0}), changes)) else {

@@ -1,5 +1,5 @@
-//! Interoperation with other implementations: the clients of nghttp2 (HTTP/2) and ngtcp2 (HTTP/3 with 0-RTT)
-//! against the origins, and the loader's QUIC against ngtcp2's server.
+//! Tests of interoperation with other implementations: the clients of nghttp2 (HTTP/2) and ngtcp2 (HTTP/3
+//! with 0-RTT) load pages from the origins, and the loader's QUIC client loads one from ngtcp2's server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -24,7 +24,8 @@ use tokio::sync::watch;
 use crate::support::{job, list, network, page, root, with};
 use crate::virtual_time::exactly;
 
-/// Returns the program's path; if it is not installed, prints so and returns `None`.
+/// Returns the path of an installed program. If the program is not installed, prints that the test is skipped
+/// and returns `None`.
 fn installed(program: &str, package: &str) -> Option<PathBuf> {
     let found = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(program));
     let found = found.into_iter().find(|path| path.exists());
@@ -34,7 +35,7 @@ fn installed(program: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
-/// Returns a job for a page of one document of 5000 bytes over TLS.
+/// Returns a job that loads one document of 5000 bytes over TLS.
 fn of(http: &str, changes: Value) -> Value {
     let root = with(root(5000), json!({"url": "https://a.test/"}));
     let job = job(&page(&[root]), &network(100_000), &["tls"]);
@@ -62,15 +63,16 @@ fn clients_of_nghttp2_take_a_page_in_the_round_trips_that_its_first_flight_needs
         assert_eq!(requests.len(), times, "{run}");
         for request in requests {
             assert_eq!((&request["status"], &request["body_bytes"]), (&json!(200), &json!(5000)));
-            // The time at the origin: a round trip for TCP, one for TLS, and half of the request's own.
+            // The time when the origin sends the first byte: after one round trip for TCP, one for TLS, and
+            // half a round trip for the request.
             let ms = request["first_byte_ns"].as_u64().expect("it was answered") / 1_000_000;
             assert_eq!(ms, 250, "{words:?}");
         }
     }
 }
 
-/// Prints the output of two visits of ngtcp2's client. The second visit uses the session, transport
-/// parameters and token of the first.
+/// A shell script that visits the origin twice with ngtcp2's client and prints the client's output. The
+/// second visit uses the session, transport parameters and token of the first.
 const TWO_VISITS: &str = r#"folder=$(mktemp -d) && trap 'rm -r "$folder"' EXIT && cd "$folder" || exit
 for visit in 1 2; do
     gtlsclient --exit-on-all-streams-close --no-quic-dump --session-file=session --tp-file=parameters \
@@ -112,9 +114,10 @@ fn the_client_of_ngtcp2_takes_a_page_over_http3_in_the_round_trips_of_each_first
     }
     let words = "gtlsclient --exit-on-all-streams-close --no-quic-dump --no-http-dump --session-file=session \
         --tp-file=parameters --token-file=token a.test 443 https://a.test/";
-    // The time at the origin, half a round trip before the client gets the byte.
+    // The time when the origin sends the first byte, half a round trip before the client receives it.
     for (session, ms) in [("none", 150), ("resumed", 150), ("early", 50)] {
-        // The client sends 0-RTT packets with any ticket, even if the ticket does not allow early data.
+        // By default, the client sends 0-RTT packets with any ticket, even if the ticket does not allow early
+        // data.
         let option = if session == "early" { "" } else { "--disable-early-data" };
         let command: Vec<_> = words.split_whitespace().chain(option.split_whitespace()).collect();
         let changes = json!({"client": {"kind": "command", "command": command},
@@ -145,7 +148,8 @@ fn a_command_that_keeps_no_session_of_its_earlier_visit_has_an_invalid_load() {
 struct Served(Child);
 
 impl Served {
-    /// Waits until the server ends without being killed. Its clients would then wait for ever.
+    /// Waits until the server ends by itself. A test that did not notice this would wait for its response for
+    /// ever.
     async fn ended(&mut self) -> ExitStatus {
         loop {
             if let Some(status) = self.0.try_wait().expect("it is a child") {
@@ -163,7 +167,7 @@ impl Drop for Served {
     }
 }
 
-/// Requests the document over HTTP/3 and returns the bytes of its body.
+/// Requests the document over HTTP/3, and returns the number of bytes of its body.
 async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result<usize, StreamError> {
     let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), early.subscribe());
     let built = h3::client::builder().build::<_, OpenStreams, bytes::Bytes>(adapter).await;
@@ -186,8 +190,8 @@ async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result
 }
 
 /// A clock that stands still. rustls computes the age of a ticket from whole seconds of its clock: a ticket
-/// received at 0.9 s is one second old at 1.0 s. ngtcp2's server rejects early data if the ticket claims to
-/// be older than it is.
+/// received at 0.9 s is one second old at 1.0 s. ngtcp2's server rejects early data if the ticket's reported
+/// age exceeds its true age.
 #[derive(Debug)]
 struct Standing(UnixTime);
 
@@ -197,7 +201,7 @@ impl TimeProvider for Standing {
     }
 }
 
-/// The outcome of a visit.
+/// The results of one visit of the loader's QUIC client to ngtcp2's server.
 #[derive(Debug)]
 struct Visit {
     /// Bytes of the document's body.
@@ -220,7 +224,7 @@ async fn visit(client: QuicClient, address: SocketAddr) -> Visit {
         Some(accepted)
     };
     let (bytes, accepted) = tokio::join!(document(&connected, &early), settled);
-    // The server sends tickets after the handshake.
+    // Wait for the tickets, which the server sends after the handshake.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let resumed = connected.handshake(0).session.resumed;
     let seen = table.seen(connected.four_tuple);
@@ -259,8 +263,8 @@ fn the_loaders_quic_is_answered_by_the_server_of_ngtcp2_which_takes_its_early_da
     let runtime = Runtime::new().expect("it runs");
     let visits = runtime.block_on(async {
         let both = async {
-            // Spawned, because tokio polls epoll before each poll of `block_on`'s future: the first flight
-            // would leave before the request is queued.
+            // Each visit is a spawned task. In `block_on`'s own future, the first flight would leave before
+            // the request is queued, because tokio polls epoll before each poll of that future.
             let first = tokio::spawn(visit(client.clone(), address)).await.expect("it is answered");
             [first, tokio::spawn(visit(client, address)).await.expect("it is answered")]
         };

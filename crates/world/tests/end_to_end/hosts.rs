@@ -1,4 +1,4 @@
-//! Hosts with odd names, odd ports, and many of them.
+//! Tests of hosts with unusual names or ports, and of pages with many hosts.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,8 @@ fn a_hundred_hosts_have_an_address_and_a_cookie_each() {
 
 #[test]
 fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
-    // The kernel chooses ports for each destination, so some of these many connections share a port.
+    // The kernel chooses the client's port separately for each destination, so some of these many connections
+    // share a port.
     let images: Vec<_> =
         (0..1200).map(|number| image(&format!("http://h{}.test/{number}", number / 2), number)).collect();
     let page = page(&[&[root(10)][..], &images].concat());
@@ -75,7 +76,7 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
         let ports: BTreeSet<_> =
             used.iter().map(|connection| connection["client_port"].to_string()).collect();
         shared += used.len() - ports.len();
-        // On a busy machine, an end may retransmit and then counts the bytes twice.
+        // On a busy machine, an end may retransmit. Its count then includes the retransmitted bytes twice.
         let once: Vec<_> = used
             .into_iter()
             .filter(|connection| {
@@ -89,8 +90,8 @@ fn connections_to_different_hosts_from_the_same_port_are_told_apart() {
                 connection["client"]["bytes_received"], connection["origin"]["bytes_sent"],
                 "{connection:#}"
             );
-            // The client does not count its own FIN; the origin does if it closes later. When the load ends,
-            // acknowledgements of the last connections are still under way.
+            // The client's count lacks its own FIN; the origin counts that FIN if it closes later. When the
+            // load ends, acknowledgements on the last connections may still be on their way.
             let (sent, received) =
                 (number(&connection["client"]["segments_out"]), number(&connection["origin"]["segments_in"]));
             assert!(received <= sent + 1, "{connection:#}");

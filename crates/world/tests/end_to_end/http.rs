@@ -1,23 +1,23 @@
-//! HTTP on the wire: sizes to the byte, versions, methods and status codes.
+//! Tests of HTTP on the wire: exact sizes in bytes, versions, methods and status codes.
 
 use serde_json::{Value, json};
 
 use crate::support::{arms, grown, image, job, list, network, number, page, request, root, run, with};
 
-/// Returns the valid load of a page with one resource.
+/// Loads a page with one resource, and returns the record of the load. Panics if the load is invalid.
 fn load_of(resource: Value, changes: Value) -> Value {
     let run = run(&with(job(&page(&[resource]), &network(2000), &["tcp"]), changes));
     run.valid("tcp").clone()
 }
 
-/// Returns the bytes of the request and of the response on the only connection, as counted by their
-/// receivers: a sender's count includes retransmissions.
+/// Returns the sizes in bytes of the request and the response on the only connection. The receivers count
+/// them, because a sender's count includes retransmissions.
 fn sent_and_received(load: &Value) -> (u64, u64) {
     let [connection] = list(&load["connections"]) else { panic!("one connection: {load:#}") };
     let [client, origin] = [&connection["client"], &connection["origin"]];
     let request = &load["requests"][0];
     let answer = number(&request["header_bytes"]) + number(&request["body_bytes"]);
-    // Linux counts a FIN as a received byte.
+    // Linux counts a FIN as one received byte.
     assert!(number(&client["bytes_received"]) - answer <= 1, "{load:#}");
     assert!(number(&client["bytes_sent"]) >= number(&origin["bytes_received"]), "{connection:#}");
     (number(&origin["bytes_received"]), answer)

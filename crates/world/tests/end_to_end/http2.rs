@@ -1,5 +1,5 @@
-//! HTTP/2: one connection to each host carries all requests, ordered by urgency, with evidence of both
-//! kernels and the same bytes in each run.
+//! Tests of HTTP/2: one connection to each host carries all requests, origins send urgent responses first,
+//! both kernels give evidence, and each run gives the same bytes.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::support::{
 use crate::virtual_time::{exactly, in_virtual_time, on_each_engine, written};
 
 const ARMS: [&str; 6] = ["tcp", "cold", "warm", "tls", "tls-cold", "tls-warm"];
-/// A key share that fits into a SYN.
+/// A key share with which the `ClientHello` fits into a SYN.
 const SMALL: &str = "x25519";
 
 /// Returns a page with this number of images of `a.test`, each of `body_bytes`.
@@ -87,9 +87,9 @@ fn an_urgent_response_overtakes_those_requested_before() {
     let load = run.valid("tls");
     let ended = |resource| number(&request(load, resource)["end_ns"]) / 1_000_000;
     assert!(number(&request(load, 3)["sent_ns"]) >= number(&request(load, 1)["first_byte_ns"]));
-    // On this link, the script takes 40 ms and both images 1200 ms if nothing else is sent.
+    // At 4 Mbit/s, the script takes 40 ms and both images take 1200 ms if nothing else is sent.
     assert!(ended(3) < ended(1) / 2, "script {} ms, images {} and {} ms", ended(3), ended(1), ended(2));
-    // Incremental responses are sent round-robin: both end at about the same time.
+    // Images are sent incrementally, in turns (round-robin), so both end at about the same time.
     assert!(ended(2) - ended(1) < 100, "images {} and {} ms", ended(1), ended(2));
 }
 
@@ -104,7 +104,8 @@ fn headers_are_compressed_and_their_common_part_is_sent_once() {
     let heads = times(load, "header_bytes");
     assert!((250..500).contains(&heads[0]), "{heads:?}");
     assert!(heads[2..].iter().all(|bytes| *bytes < 120), "{heads:?}");
-    // Header sections take far fewer bytes than over HTTP/1.1, where each of the 21 requests has 600.
+    // Header sections take far fewer bytes than over HTTP/1.1, where the header section of each of the 21
+    // requests has 600 bytes.
     let uploaded = number(&load["connections"][0]["origin"]["bytes_received"]);
     assert!((600..600 * 21 / 3).contains(&uploaded), "{uploaded}");
 }
@@ -128,7 +129,7 @@ fn the_same_job_over_http2_gives_the_same_bytes() {
     let network = with(network(40_000), json!({"down": rate(4_000_000), "up": rate(256_000)}));
     let job = over_http2(&page, &network, &ARMS).to_string();
     let Some(first) = in_virtual_time() else { return };
-    // The world before this one consumes random numbers, so this one gets other numbers than when run alone.
+    // The first job consumes random numbers, so the second job draws other numbers than when it runs alone.
     let other = over_http2(&gallery(2, 10), &network, &["tls"]);
     let both = written(first, &format!("{other}{job}"));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
@@ -191,8 +192,8 @@ fn lost_packets_are_retransmitted_and_every_response_is_complete() {
         return;
     };
     for arm in ARMS {
-        // In a valid load, every response has its status and all bytes, and the evidence fits the transport
-        // in spite of losses.
+        // In a valid load, every response has its status and all its bytes, and the evidence fits the
+        // transport in spite of the losses.
         let load = run.valid(arm);
         let connections = list(&load["connections"]);
         assert_eq!(connections.len(), 1, "{arm}: {load:#}");
@@ -234,7 +235,8 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
             .iter()
             .filter(|connection| number(&connection["requests"]) > 0)
             .collect();
-        // Chromium may open more connections to a server whose HTTP version it does not know, but uses one.
+        // Chromium may open several connections to a server whose HTTP version it does not know, but sends
+        // requests on only one of them.
         assert_eq!(used.len(), 3, "{arm}: {load:#}");
         let mut served: Vec<_> = used.iter().map(|one| one["host"].as_str().expect("it is text")).collect();
         served.sort_unstable();
@@ -250,7 +252,7 @@ fn a_browser_requests_everything_over_one_connection_an_origin() {
             let with_data = |end: &str| connection[end]["syn_data_acked"] == true;
             assert_eq!([with_data("client"), with_data("origin")], [*arm == "tls-warm"; 2], "{connection:#}");
         }
-        // Eight requests to each host are in flight at once: the last is sent before the first response
+        // All eight requests to a host are in flight at once: the last is sent before the first response
         // ends.
         let of_host = |host: usize| (0..8).map(move |number| request(load, (1 + host + 3 * number) as u64));
         for (host, name) in hosts.iter().enumerate() {
@@ -266,9 +268,9 @@ fn connections_that_a_browser_gives_up_when_it_learns_the_version_leave_the_load
     if !browser() {
         return;
     }
-    // The stylesheet opens the first connection to b.test, whose TLS handshake takes two round trips. After
-    // one and a half, the browser finds the images and opens more connections. It closes them in SYN_SENT
-    // once ALPN on the first one has selected HTTP/2.
+    // The browser opens the first connection to b.test for the stylesheet. The TLS handshake takes two round
+    // trips. After one and a half, the browser finds the images and opens more connections to b.test. It
+    // closes these in SYN_SENT once ALPN on the first connection has selected HTTP/2.
     let root = with(root(40_000), json!({"server_send_us": 400_000}));
     let style = json!({"url": "http://b.test/s.css", "type": "stylesheet", "body_bytes": 2000, "initiator": 0,
         "mime": "text/css", "initiator_at_bytes": 1000});

@@ -1,11 +1,12 @@
-//! HTTP/3 over QUIC with exact times: first flights, address tokens, rejected early data, priorities, loss.
+//! Tests of HTTP/3 over QUIC with exact times: first flights, address tokens, rejected early data,
+//! priorities, loss, and paths that break QUIC.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, rate, request, root, run, with};
 use crate::virtual_time::{exactly, in_virtual_time, written};
 
-/// Returns a job that loads the resources over HTTP/3 and a round trip of 100 ms without limits. The
+/// Returns a job that loads the resources over HTTP/3, with a round trip of 100 ms and no rate limit. The
 /// certificates fit into the bytes that an origin may send before it has validated the client's address.
 fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     let tls = with(json!({"key_share": "x25519", "chain_bytes": 3000}), tls);
@@ -13,11 +14,12 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
     with(with(job(&page(resources), &network(100_000), &["tls"]), http3), changes)
 }
 
-/// With a loss of 0.05, this seed loses the first packet that a load sends up, and no other packet that the
-/// response waits for.
+/// The seed with which a loss of 0.05 drops the first packet that the client sends in a load, and no other
+/// packet that the response waits for.
 const LOSES_FIRST: u64 = 10;
 
-/// With a loss of 0.05, this seed loses the first packet that the origin sends, which has its key share.
+/// The seed with which a loss of 0.05 drops the first packet that the origin sends, which has the origin's
+/// key share.
 const LOSES_KEYS: u64 = 12;
 
 fn first_byte_ms(run: &Run) -> u64 {
@@ -58,7 +60,8 @@ fn certificates_beyond_three_times_what_the_client_sent_wait_for_its_next_flight
     for (tls, expected_ms) in [
         (json!({"chain_bytes": 3500}), 300),
         (json!({"chain_bytes": 3500, "session": "resumed"}), 200),
-        // This ClientHello takes two datagrams, so the origin may send twice as much.
+        // This ClientHello takes two datagrams, so the origin may send twice as many bytes before it has
+        // validated the address.
         (json!({"chain_bytes": 3500, "key_share": "x25519mlkem768"}), 200),
     ] {
         let Some(run) = exactly(&of(&[root(500)], tls.clone(), json!({}))) else { return };
@@ -176,8 +179,9 @@ fn a_lost_first_flight_is_sent_again_after_a_second() {
         let job =
             of(&[root(500)], json!({"session": session}), json!({"network": lossy, "seed": LOSES_FIRST}));
         let Some(run) = exactly(&job) else { return };
-        // The probe timeout (PTO) is three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). The
-        // client repeats the Initial packet, and early data when later packets are acknowledged.
+        // The probe timeout (PTO) is three times the initial RTT of 333 ms (RFC 9002 section 6.2.2). Then the
+        // client sends the Initial packet again. It sends early data again only when later packets are
+        // acknowledged, which takes another round trip.
         assert_eq!(first_byte_ms(&run), expected_ms, "{session}");
     }
 }
@@ -188,8 +192,9 @@ fn early_answers_that_came_before_the_keys_are_sent_again() {
         with(network(100_000), json!({"down": {"rate_bit_per_s": null, "queue_bytes": null, "loss": 0.05}}));
     let changes = json!({"network": lossy, "seed": LOSES_KEYS});
     let Some(run) = exactly(&of(&[root(9000)], json!({"session": "early"}), changes)) else { return };
-    // The handshake takes another second (PTO). Its end shows the origin that the response was lost, and the
-    // smaller congestion window costs a further round trip.
+    // The loss delays the handshake by a PTO of 999 ms. The end of the handshake shows the origin that the
+    // response was lost too. Because of the loss, the congestion window is smaller, which costs another round
+    // trip.
     let answer = request(run.valid("tls"), 0);
     let [first_ms, last_ms] = ["first_byte_ns", "end_ns"].map(|key| number(&answer[key]) / 1_000_000);
     assert_eq!([first_ms, last_ms], [1399, 1499]);
@@ -197,13 +202,14 @@ fn early_answers_that_came_before_the_keys_are_sent_again() {
 
 #[test]
 fn datagrams_that_never_arrive_are_sent_again_at_doubled_times_until_the_load_is_given_up() {
-    // The packets that measure the link fit into this queue; a datagram with an Initial packet does not.
+    // This queue has room for the packets that measure the link, but not for a datagram with an Initial
+    // packet.
     let narrow = with(network(100_000), json!({"up": with(rate(10_000_000), json!({"queue_bytes": 1000}))}));
     let changes = json!({"network": narrow, "load_timeout_us": 10_000_000});
     let Some(run) = exactly(&of(&[root(500)], json!({}), changes)) else { return };
     let load = run.load("tls");
     assert_eq!(load["invalid"][0]["kind"], "incomplete");
-    // One datagram is sent at 0 s, and two each at 1, 3 and 7 s (RFC 9002 section 6.2).
+    // The client sends one datagram at 0 s, and two each at 1, 3 and 7 s (RFC 9002 section 6.2).
     assert_eq!(number(&load["link"]["up"]["dropped_queue"]), 7);
 }
 
@@ -237,7 +243,8 @@ fn a_hello_of_two_datagrams_waits_where_only_the_first_passes() {
     }
 }
 
-/// Returns the changes of a job whose client also opens a TCP connection `after_ms` milliseconds after QUIC.
+/// Returns changes to a job that make its client open a TCP connection as well if a QUIC connection is not
+/// ready after `after_ms` milliseconds.
 fn falling_back(after_ms: u64) -> Value {
     json!({"client": {"h3_fallback_us": after_ms * 1000}})
 }
@@ -267,8 +274,8 @@ fn where_udp_is_blocked_a_client_that_falls_back_pays_what_it_waited_and_the_han
 
 #[test]
 fn a_client_that_falls_back_stays_with_quic_where_that_is_ready_first() {
-    // QUIC is ready after one round trip. If that takes 300 ms, TCP is opened at 200 ms, but needs two more
-    // round trips for TCP and TLS.
+    // QUIC is ready after one round trip. If the round trip takes 300 ms, the client opens the TCP connection
+    // at 200 ms, but its handshakes (TCP and TLS) take two more round trips.
     for (rtt_us, path, connections) in
         [(100_000, "none", 1), (100_000, "limit-udp", 1), (300_000, "none", 2), (300_000, "limit-udp", 2)]
     {
@@ -312,7 +319,7 @@ fn early_data_that_is_dropped_costs_what_a_lost_first_flight_does() {
 #[test]
 fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
     // The path holds Initial packets for 10 ms. A round trip later, the acknowledgements of the handshake
-    // show the client that early data was lost; then the client sends early data again.
+    // show the client that its early data was lost, and it sends the data again.
     for (session, request_header_bytes, expected_ms) in
         [("none", 500, 210), ("early", 500, 310), ("early", 3000, 310)]
     {
@@ -331,7 +338,7 @@ fn early_packets_that_overtake_the_initial_are_lost_to_its_origin() {
 
 #[test]
 fn udp_that_is_limited_is_not_faster_than_its_limit() {
-    // The path lets 15 kB pass at once, and then 1 Mbit/s.
+    // The path lets 15 kB pass at once, and then 1 Mbit/s, so the other 85 kB take 680 ms.
     let Some(open) = exactly(&of(&[root(100_000)], json!({}), behind("none", json!({})))) else { return };
     let Some(limited) = exactly(&of(&[root(100_000)], json!({}), behind("limit-udp", json!({})))) else {
         return;
@@ -385,7 +392,7 @@ fn single_hosts_speak_http3_and_fast_open_serves_the_others() {
 
 #[test]
 fn ports_of_an_earlier_load_are_free_again() {
-    // In virtual time, the first connection of each load has the same port.
+    // In virtual time, the first connection of each load has the same client port.
     let loads = json!([{"id": "one", "transport": "tls"}, {"id": "two", "transport": "tls"}]);
     let Some(run) = exactly(&of(&[root(500)], json!({"session": "early"}), json!({"loads": loads}))) else {
         return;

@@ -1,4 +1,5 @@
-//! Invalid jobs: the program reports the place in an error of one line, exits with 2 and makes no world.
+//! Tests of invalid jobs: the program names the invalid place in an error of one line, exits with code 2 and
+//! makes no world.
 
 use serde_json::{Value, json};
 

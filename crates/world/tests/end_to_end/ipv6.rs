@@ -1,4 +1,4 @@
-//! Worlds with IPv6. They do what IPv4 worlds do, with headers that are 20 bytes longer.
+//! Tests of worlds with IPv6, which behave like worlds with IPv4, but whose packets are 20 bytes longer.
 
 use std::net::Ipv6Addr;
 
@@ -63,12 +63,13 @@ fn data_in_syns_saves_a_round_trip_and_cookies_belong_to_addresses() {
 
 #[test]
 fn a_header_of_ipv6_takes_its_20_bytes_on_the_link() {
-    // One byte takes 8 us.
+    // At this rate, the transmission of one byte takes 8 us.
     const BIT_PER_S: u64 = 1_000_000;
     let limit = || rate(BIT_PER_S);
     let slow = with(network(100_000), json!({"down": limit(), "up": limit()}));
-    // `before`: packets that precede the response, one after another: SYN, SYN-ACK, ACK, request and its ACK.
-    // With the request in the SYN, only SYN and SYN-ACK.
+    // `before`: the number of packets that cross the link one after another before the response. These are
+    // SYN, SYN-ACK, ACK, request and the ACK of the request, or only SYN and SYN-ACK if the SYN carries the
+    // request.
     for (body_bytes, arm, before) in [(500, "tcp", 5), (500, "warm", 2), (200_000, "tcp", 5)] {
         let job = job(&page(&[root(body_bytes)]), &slow, &[arm]);
         let Some(six) = exactly_over_ipv6(job.clone()) else { return };
@@ -79,7 +80,7 @@ fn a_header_of_ipv6_takes_its_20_bytes_on_the_link() {
         }
         let sent = |load: &Value| number(&load["connections"][0]["origin"]["bytes_sent"]);
         assert_eq!(sent(four), sent(six), "the same bytes of application data");
-        // Packets have 1500 bytes. `headers` are the bytes of IP and TCP headers with timestamps in each.
+        // Full packets have 1500 bytes, including `headers` bytes of IP and TCP headers with timestamps.
         let on_the_link = |headers: u64| sent(four) + headers * sent(four).div_ceil(1500 - headers);
         let more = 20 * before + on_the_link(40 + 32) - on_the_link(20 + 32);
         let later_ns = number(&six["plt_ns"]) - number(&four["plt_ns"]);
@@ -167,7 +168,7 @@ fn an_aqm_serves_flows_of_ipv6_apart() {
     assert!(own_queue < one_queue / 2.0, "{own_queue} and {one_queue} ms");
 }
 
-/// Returns a job with an external server that serves the bodies of a.test and listens with this address
+/// Returns a job with an external server for the bodies of a.test, which listens on a socket of this address
 /// family.
 fn server(family: &str) -> Value {
     let script = format!(

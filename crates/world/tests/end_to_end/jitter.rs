@@ -1,4 +1,4 @@
-//! Jitter of the link, measured by the handshakes of a load.
+//! Tests of the link's jitter, which shows in the durations of handshakes.
 
 use serde_json::{Value, json};
 

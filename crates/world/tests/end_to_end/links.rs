@@ -1,4 +1,4 @@
-//! Loss and queues of the link, as the load records them.
+//! Tests of the link's loss and queues, as the records of loads report them.
 
 use fastopen_link::{Direction, DirectionConfig, Loss};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn a_link_counts_the_packets_and_bytes_that_tcp_says_it_sent() {
         number(&connection["origin"]["segments_out"]) + 1,
         "the SYN's answer is none"
     );
-    // Headers of IP and TCP with timestamps have 52 bytes.
+    // The IP and TCP headers of a packet, with TCP timestamps, have 52 bytes.
     let bytes = number(&connection["origin"]["bytes_sent"]);
     let headers = number(&down["bytes"]) - bytes;
     assert!(headers >= 52 * number(&down["packets"]), "{headers} bytes of headers");

@@ -1,4 +1,5 @@
-//! The program's records: their order, several loads, several jobs, and the golden examples.
+//! Tests of the program's records: their order, several loads, several jobs, and the golden examples in
+//! tests/contract.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,11 +17,12 @@ fn golden(name: &str) -> Value {
         .expect("they are JSON")
 }
 
-/// Adds the paths of all keys in `value` to `found`. Elements of a list share a path. The keys of objects in
-/// `BY_DATA` are left out.
+/// Adds the paths of all keys in `value` to `found`. The elements of a list share one path. The keys of the
+/// objects at the paths in `BY_DATA` are left out.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     const BY_DATA: [&str; 8] = [
-        // The first two may be null; the keys of the others are data.
+        // The first two objects may be null. The keys of the others are data, such as names of hosts and
+        // counters.
         ".browser",
         ".fidelity_gaps",
         ".hosts",
@@ -53,7 +55,8 @@ fn keys_of(values: &[&Value]) -> BTreeSet<String> {
 
 #[test]
 fn records_have_the_keys_of_the_golden_examples() {
-    // A queue overflows and makes a load invalid, so that the keys of a reason can be compared.
+    // The Fast Open queue overflows and makes a load invalid, so that the keys of an invalid load's reason
+    // can be compared.
     let images: Vec<_> = (0..6).map(|number| image(&format!("http://b.test/{number}"), 100)).collect();
     let page = page(&[&[root(100)][..], &images].concat());
     let limit = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": null});
@@ -88,7 +91,7 @@ fn the_golden_jobs_make_worlds() {
     let mut job = golden("job");
     job["origins"]["bodies_file"] = json!(bodies);
     job["tolerance"] = forgiving();
-    // No load may follow a flood in the same world, so this load is of the page instead.
+    // No load may follow a flood in the same world, so a load of the page replaces the flood.
     job["loads"][1]["transactions"] = Value::Null;
     let run = run(&job);
     fs::remove_file(&bodies).expect("it is there");

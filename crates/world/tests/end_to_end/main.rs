@@ -1,5 +1,5 @@
-//! End-to-end tests of the program: jobs on its standard input, worlds on this machine's kernel, records on
-//! its standard output.
+//! End-to-end tests: each writes jobs to the program's standard input and checks the records on its standard
+//! output. The worlds are on this machine's kernel or in virtual time.
 
 mod support;
 

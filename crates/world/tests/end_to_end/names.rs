@@ -1,4 +1,5 @@
-//! Name lookups of clients over the link: round trips, timeouts of a stub resolver, evidence of both ends.
+//! Tests of clients' name lookups over the link: round trips, timeouts of the stub resolver, and the evidence
+//! of both ends.
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,8 @@ use crate::virtual_time::{exactly, on_each_engine};
 
 const RTT_US: u64 = 100_000;
 
-/// Returns a job for a document of one host with images of two others.
+/// Returns a job that loads a document of one host and images of two other hosts, on a network with these
+/// changes.
 fn asking(changes: Value, arms: &[&str]) -> Value {
     let pictures =
         ["http://b.test/1", "http://b.test/2", "http://c.test/3"].map(|url| image(url, 1000)).to_vec();
@@ -22,8 +24,8 @@ fn plain(resolver_rtt_us: Option<u64>) -> Value {
     json!({"names": "do53", "resolver_rtt_us": resolver_rtt_us})
 }
 
-/// Returns for each lookup: host, milliseconds, queries of the client, and the queries and answers that the
-/// resolver counted.
+/// Returns a tuple for each lookup: the host, the duration in milliseconds, the number of queries that the
+/// client sent, and the numbers of queries and answers that the resolver counted.
 fn lookups(load: &Value) -> Vec<(&str, u64, u64, u64, u64)> {
     let of = |one: &'static str| move |lookup: &Value| number(&lookup["resolver"][one]);
     list(&load["lookups"])
@@ -45,7 +47,8 @@ fn a_lookup_takes_the_round_trip_to_the_resolver_once_for_each_host() {
             let load = run.valid(arm);
             let expected = ["a.test", "b.test", "c.test"].map(|host| (host, took_ms, 1, 1, 1));
             assert_eq!(lookups(load), expected, "{arm}");
-            // The load waits for the document's lookup, and then for the others, which run at once.
+            // The load waits for the lookup of the document's host, and then for the other two lookups, which
+            // run at the same time.
             let longer = plt_ms(load) - plt_ms(known.valid(arm));
             assert!((longer - 2.0 * took_ms as f64).abs() < 0.5, "{longer} ms longer, {took_ms}");
             assert_eq!(
@@ -74,7 +77,8 @@ fn over_tcp_the_first_lookup_takes_a_handshake_that_fast_open_saves() {
     }
 }
 
-/// Returns a job over TLS with these lookups and sessions, and a `ClientHello` that fits into a SYN.
+/// Returns a job whose lookups use this protocol (`dot` or `doh`) and begin with this kind of TLS session.
+/// The `ClientHello` fits into a SYN.
 fn over_tls(names: &str, session: &str, arms: &[&str]) -> Value {
     let network = json!({"names": names, "resolver_rtt_us": 50_000});
     with(asking(network, arms), json!({"tls": {"key_share": "x25519", "session": session}}))
@@ -168,7 +172,7 @@ fn over_https_queries_of_more_hosts_than_usual_streams_are_repeated_in_time() {
     let pictures = (0..120).map(|host| image(&format!("http://h{host}.test/"), 1000));
     let resources: Vec<_> = std::iter::once(root(1000)).chain(pictures).collect();
     let lost = with(network(RTT_US), json!({"names": "doh", "resolver": "drop-first"}));
-    // Not the browser's profile, which requests only few images at once.
+    // The profile is `mget`, because the browser profile requests only a few images at once.
     let client = json!({"client": {"profile": "mget", "connections_total": 200}});
     let Some(run) = exactly(&with(job(&page(&resources), &lost, &["tcp"]), client)) else { return };
     let seen = lookups(run.valid("tcp"));

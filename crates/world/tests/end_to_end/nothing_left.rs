@@ -1,4 +1,4 @@
-//! However the program ends, no process, namespace, mount or file of its worlds is left.
+//! Tests that no process, namespace, mount or file of a world is left, however the program ends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::processes::{children, family, is_alive, signal, wait_until};
 use crate::support::{PROGRAM, job, network, page, root, start, with};
 
-/// Returns a job whose load takes more than a minute.
+/// Returns a job whose load takes at least a minute.
 fn endless() -> Value {
     let root = with(root(10), json!({"server_think_us": 60_000_000}));
     job(&page(&[root]), &network(1000), &["tcp"])
@@ -31,8 +31,8 @@ fn all_processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns the mount points and files in this process's mount namespace that only a world may make in its
-/// own.
+/// Returns the mount points and files of worlds that are in this process's mount namespace. A world may make
+/// them only in its own.
 fn traces_in_files() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc is mounted");
     let ours = ["/etc/hosts", "/etc/nsswitch.conf"];
@@ -41,7 +41,8 @@ fn traces_in_files() -> Vec<String> {
     mounted.chain(staged).map(str::to_owned).collect()
 }
 
-/// A running program, its processes and namespaces, and the files that were there before.
+/// A running program with its processes and namespaces, and the result of [`traces_in_files`] before its
+/// start.
 struct Working {
     child: Child,
     family: Vec<u32>,
@@ -108,7 +109,8 @@ fn nothing_is_left_when_its_parent_is_killed() {
 #[test]
 fn nothing_is_left_when_it_is_asked_to_end() {
     for name in ["TERM", "INT", "HUP"] {
-        // `env` restores the signal's default action, in case the tests run with it ignored (`nohup`).
+        // `env` restores the signal's default action, in case the tests run with the signal ignored (as under
+        // `nohup`).
         let working =
             Working::begin(Command::new("env").args([&format!("--default-signal={name}"), PROGRAM]));
         signal(name, working.child.id());
@@ -118,8 +120,8 @@ fn nothing_is_left_when_it_is_asked_to_end() {
 
 #[test]
 fn nothing_is_left_when_it_is_killed_while_it_builds() {
-    // Kill at three stages: after the start, when the second process exists, and when that process has
-    // threads. Repeat each, so that the kills hit different system calls.
+    // Kill the program at three stages: after its start, when the second process exists, and when that
+    // process has threads. Each stage is repeated, so that the kills hit different system calls.
     for stage in (0..60).map(|round| round % 3) {
         let mut child = start(&mut Command::new(PROGRAM));
         let mut stdin = child.stdin.take().expect("it is piped");

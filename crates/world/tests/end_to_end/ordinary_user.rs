@@ -1,4 +1,5 @@
-//! The program run by an ordinary user, if the system allows user namespaces to ordinary users.
+//! Tests of the program when an ordinary user runs it. They need a system that allows user namespaces to
+//! ordinary users.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +12,11 @@ use serde_json::{Value, json};
 use crate::support::{PROGRAM, image, job, network, page, root, run_command, with_syn_data};
 use crate::virtual_time::{exactly, kernel};
 
-/// The id of `nobody` on most systems. Any id other than 0 would do.
+/// The user and group ID of `nobody` on most systems. Any ID other than 0 would do.
 const USER: &str = "65534";
 
-/// A folder with copies of files for other users, who cannot read the build folder. Removed on drop.
+/// A folder with copies of files that other users may read, since they cannot read the build folder. Removed
+/// on drop.
 struct Open(PathBuf);
 
 impl Open {
@@ -43,7 +45,8 @@ impl Drop for Open {
     }
 }
 
-/// Returns a command that runs a program as an ordinary user. If it cannot, prints why and returns `None`.
+/// Returns a command that runs a program as an ordinary user. Prints why and returns `None` if this process
+/// already belongs to an ordinary user, or if `setpriv` is not installed.
 fn as_user(program: &Path) -> Option<Command> {
     if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
         eprintln!("skipped: this is an ordinary user already, so every other test has shown it");
@@ -77,8 +80,8 @@ fn an_ordinary_user_gets_the_same_world() {
     assert_eq!(run.only("world")["routes"]["client"]["congestion_control"], "cubic");
 }
 
-/// Runs the program with limits of one to eight processes. Each run must give valid loads, or an error whose
-/// remedy names `ulimit -u`.
+/// Runs the program under each limit from one to eight processes. Each run must give valid loads, or an error
+/// whose remedy names `ulimit -u`.
 fn with_few_processes(program: &Path, arguments: &[String]) {
     for limit in 1..=8 {
         let Some(mut command) = as_user(Path::new("bash")) else { return };

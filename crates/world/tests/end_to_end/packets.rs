@@ -1,4 +1,4 @@
-//! The packets of loads as pcapng files.
+//! Tests of the packets of loads, which the program records as pcapng files.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, network, number, page, rate, root, with};
 use crate::virtual_time::{in_virtual_time, on_each_engine, written};
 
-/// Returns a job over TLS that keeps its packets.
+/// Returns a job that records its packets, with a `ClientHello` that fits into a SYN.
 fn keeping(arms: &[&str]) -> Value {
     let page = page(&[root(20_000), image("http://b.test/picture", 30_000)]);
     let way = rate(4_000_000);
@@ -38,7 +38,7 @@ fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
     found
 }
 
-/// Returns the interface, the TCP segment and the length of the segment's data of each packet.
+/// Returns a tuple for each packet: its interface, its TCP segment, and the length of the segment's data.
 fn segments(file: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let packets = blocks(file).into_iter().filter(|(kind, _)| *kind == 6);
     packets

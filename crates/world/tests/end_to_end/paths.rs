@@ -1,17 +1,18 @@
-//! How Linux behaves on paths that break TCP Fast Open: one request over a round trip of 100 ms, in virtual
-//! time.
+//! Tests of Linux's behaviour on paths that break TCP Fast Open, in virtual time. Most tests load one
+//! resource over a round trip of 100 ms.
 
 use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, with, with_syn_data};
 use crate::virtual_time::exactly;
 
-/// Path, arm, earliest and latest time of the first byte in milliseconds, `tcpi_fastopen_client_fail`,
-/// segments that the client retransmitted, and the counters that grew at the client and at the origins. A
-/// counter that grew by two is named twice.
+/// Columns: the path, the arm, the earliest time of the first byte in milliseconds and the time before which
+/// it comes, `tcpi_fastopen_client_fail`, the number of segments that the client retransmitted, and the
+/// counters that grew at the client and at the origins. A counter that grew by two is named twice.
 type Row = (&'static str, &'static str, [u64; 2], u64, u64, &'static [&'static str], &'static [&'static str]);
 
-/// One request each. A SYN is retransmitted after a second and the delay that the timer wheel adds.
+/// The results of loads of one request. A lost SYN is retransmitted after a second, plus a delay from the
+/// kernel's timer wheel.
 const ROWS: [Row; 13] = [
     ("none", "warm", [100, 101], 0, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
     ("none", "cold", [200, 201], 1, 0, &[], &["TCPFastOpenCookieReqd"]),
@@ -42,7 +43,8 @@ const ROWS: [Row; 13] = [
         1,
         1,
         &["TCPSynRetrans", "TCPTimeouts"],
-        // SYN-ACKs after the origin's own timeout and for the client's second SYN.
+        // The origin retransmits its SYN-ACK when its own timer expires, and when the client's second SYN
+        // arrives.
         &["TCPFastOpenCookieReqd", "TCPSynRetrans", "TCPSynRetrans", "TCPTimeouts"],
     ),
     ("strip-option", "cold", [200, 201], 1, 0, &[], &[]),
@@ -74,7 +76,7 @@ fn over(path: &str, page: &Value, arms: &[&str]) -> Value {
 #[test]
 fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say() {
     for (path, arm, [least, most], fail, again, client, origins) in ROWS {
-        // Not the browser's profile, which would open a second connection after 250 ms.
+        // The profile is `mget`, because the browser profile opens a second connection after 250 ms.
         let one_connection = json!({"client": {"profile": "mget"}});
         let job = with(over(path, &page(&[root(3000)]), &[arm]), one_connection);
         let Some(run) = exactly(&job) else { return };
@@ -95,8 +97,9 @@ fn each_path_costs_what_it_costs_and_the_load_is_valid_by_what_both_kernels_say(
     }
 }
 
-/// Runs a load over TLS with this key share behind a path. Returns its record, and the time of the first byte
-/// in milliseconds or the load's kind of fault. `None` without a kernel of the virtual engine.
+/// Runs a load over TLS with this key share behind a path. Returns the load's record, and the time of the
+/// first byte in milliseconds, or the kind of its first fault if the load is invalid. Returns `None` if no
+/// kernel of the virtual engine is installed.
 fn with_hello(path: &str, key_share: &str, arm: &str) -> Option<(Value, Result<u64, String>)> {
     let changes = json!({"tls": {"key_share": key_share}, "client": {"profile": "mget"}});
     let run = exactly(&with(over(path, &page(&[root(3000)]), &[arm]), changes))?;
@@ -128,8 +131,8 @@ fn a_path_that_cannot_take_a_hello_of_two_segments_delays_or_ends_those_alone() 
         let reasons: Vec<_> = warm.iter().flat_map(list).map(|reason| &reason["kind"]).collect();
         assert_eq!(reasons, ["incomplete"], "{path}");
     }
-    // After the first segment has been acknowledged, the timer retransmits the second one: 200 ms plus the
-    // measured round trip. With Fast Open, the SYN holds the first segment, so both happen earlier.
+    // The timer retransmits the second segment 200 ms plus the measured round trip after the first one is
+    // acknowledged. With Fast Open, the SYN carries the first segment, so both events come earlier.
     for (arm, first_byte) in [("tls", 711), ("tls-warm", 615)] {
         let Some((load, found)) = with_hello("stall-second-segment", share, arm) else { return };
         assert_eq!(found, Ok(first_byte), "{arm}");
@@ -138,7 +141,9 @@ fn a_path_that_cannot_take_a_hello_of_two_segments_delays_or_ends_those_alone() 
     }
 }
 
-/// `tcp_fastopen` of the client and of the hosts, and then columns of a [`Row`].
+/// Columns: the sysctl `tcp_fastopen` of the client and of the hosts, the arm, the time of the first byte in
+/// milliseconds, `tcpi_fastopen_client_fail`, and the counters that grew by one at the client and at the
+/// origins.
 type Setting =
     (&'static str, &'static str, &'static str, u64, u64, &'static [&'static str], &'static [&'static str]);
 
@@ -146,11 +151,13 @@ const SETTINGS: [Setting; 9] = [
     // Linux's default, which turns Fast Open on only for clients.
     ("0x1", "0x1", "cold", 200, 1, &[], &["TCPFastOpenCookieReqd"]),
     ("0x1", "0x1", "warm", 200, 2, &["TCPFastOpenActiveFail"], &[]),
-    // A client that sends data without a cookie: to hosts that require one, and to a host that does not.
+    // The client sends data without a cookie, in two rows to hosts that require a cookie, then to hosts that
+    // do not.
     ("0x5", "0x2", "cold", 200, 2, &["TCPFastOpenActiveFail"], &[]),
     ("0x5", "0x2", "warm", 200, 2, &["TCPFastOpenActiveFail"], &[]),
     ("0x5", "0x202", "cold", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
-    // Hosts that require no cookie issue none, so an ordinary client requests one with every connection.
+    // Hosts that do not require a cookie issue none, so a client that needs one requests it on every
+    // connection.
     ("0x1", "0x202", "cold", 200, 1, &[], &["TCPFastOpenCookieReqd", "TCPFastOpenPassive"]),
     ("0x1", "0x202", "warm", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
     ("0x1", "0x402", "warm", 100, 0, &["TCPFastOpenActive"], &["TCPFastOpenPassive"]),
@@ -178,8 +185,8 @@ fn each_setting_of_both_ends_shows_what_linux_makes_of_it_and_the_load_is_valid(
     }
 }
 
-/// A path over which no page loads, `tcp_fastopen_blackhole_timeout_sec`, and the counters of the client and
-/// of the origins with their growth.
+/// Columns: a path over which no page loads with Fast Open, `tcp_fastopen_blackhole_timeout_sec`, and the
+/// counters of the client and of the origins with their growth.
 type Never = (&'static str, u64, &'static [(&'static str, u64)], &'static [(&'static str, u64)]);
 
 const NEVER: [Never; 5] = [
@@ -190,7 +197,7 @@ const NEVER: [Never; 5] = [
         &[("TCPFastOpenActiveFail", 1), ("TCPSynRetrans", 10), ("TCPTimeouts", 10)],
         &[("TCPFastOpenPassive", 1), ("TCPSynRetrans", 16), ("TCPTimeouts", 6)],
     ),
-    // Detection counts the timeouts of SYNs, too.
+    // The detection of black holes also counts the timeouts of SYNs.
     (
         "drop-synack",
         3600,
@@ -208,7 +215,7 @@ const NEVER: [Never; 5] = [
         &[("TCPFastOpenActive", 1)],
         &[("TCPFastOpenPassive", 1), ("TCPFastOpenActiveFail", 1), ("TCPTimeouts", 8)],
     ),
-    // The host's kernel suspects a black hole too, at the third timeout in a row.
+    // The host's kernel also suspects a black hole, at the third timeout in a row.
     (
         "drop-answers",
         3600,
@@ -246,8 +253,8 @@ fn a_page_is_not_loaded_where_what_follows_data_in_a_syn_is_answered_by_a_reset_
 
 #[test]
 fn a_client_that_found_a_black_hole_does_without_fast_open_until_the_next_load() {
-    // The rest of a long request is never acknowledged. At the third timeout in a row, the client's kernel
-    // suspects a black hole.
+    // The request is longer than a SYN holds, and its rest is never acknowledged. At the third timeout in a
+    // row, the client's kernel suspects a black hole.
     let mut hole = image("http://behind.test/", 500);
     hole["request_header_bytes"] = json!(4000);
     let mut later = image("http://later.test/", 500);
@@ -290,7 +297,7 @@ fn of_ten_connections_at_once_a_queue_of_four_takes_data_from_four_and_the_other
     took.sort_unstable();
     assert_eq!(took, [[100; 4].as_slice(), &[200; 6]].concat());
     assert_eq!(load["invalid"][0]["kind"], "listen_overflow");
-    // Four of the images' connections, and the document's.
+    // The queue accepted the document's connection and four of the images' connections.
     assert_eq!(grown(load, "origins", "TCPFastOpenPassive"), 5);
     assert_eq!(grown(load, "origins", "TCPFastOpenListenOverflow"), 6);
     assert_eq!(grown(load, "client", "TCPFastOpenActiveFail"), 6);

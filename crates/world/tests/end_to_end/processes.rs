@@ -1,13 +1,14 @@
-//! Functions that find the children of a process, test if it runs, and send it signals.
+//! Functions that find a process's children, check whether it runs, and send it signals.
 
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Shorter than the loads of these tests, so that a regular end is not mistaken for the effect of a signal.
+/// The time limit of [`wait_until`]. It is shorter than the loads of these tests, so that the regular end of
+/// a load is not mistaken for the effect of a signal.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the children that any thread of a process has started.
+/// Returns the IDs of the children of all threads of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| {
@@ -17,16 +18,16 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     threads.flat_map(of_thread).collect()
 }
 
-/// Returns a process and all its descendants.
+/// Returns the IDs of a process and of all its descendants.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     found.extend(children(pid).into_iter().flat_map(family));
     found
 }
 
-/// Returns true if a process runs. A zombie does not.
+/// Returns true if a process runs.
 pub(crate) fn is_alive(pid: u32) -> bool {
-    // A zombie has ended and waits to be reaped.
+    // A zombie does not run: it has ended and waits to be reaped.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }

@@ -1,10 +1,12 @@
-//! The two profiles of the loader: a browser requests by priorities and initiators, `mget` from a list.
+//! Tests of the loader's two profiles: the browser profile follows priorities and initiators, `mget` requests
+//! resources from a list.
 
 use serde_json::{Value, json};
 
 use crate::support::{grown, image, job, list, network, number, page, request, root, run, with};
 
-/// Returns the largest number of requests in flight at once, including their handshakes.
+/// Returns the largest number of requests in flight at the same time. A request that opened a connection
+/// counts from the start of the handshake.
 fn most_at_once(load: &Value) -> usize {
     let spans: Vec<_> = list(&load["requests"])
         .iter()

@@ -1,5 +1,5 @@
-//! The repeat view in Chromium: it uses fresh responses of the first view, revalidates stale ones, and loads
-//! all others.
+//! Tests of the repeat view in Chromium: it uses fresh responses of the first view, revalidates stale ones,
+//! and loads all other resources again.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::support::{
 };
 use crate::virtual_time::exactly;
 
-/// Returns a page with a resource of each kind of caching. By number: 0 is stale and has a validator, 1 and 4
-/// are fresh for a day, 2 must not be stored, 3 has no caching headers, 5 has only a validator, 6 is a
-/// permanent redirect to 7; both are fresh for a day.
+/// Returns a page with resources of each kind of caching. By number: 0 is stale and has a validator, 1 and 4
+/// are fresh for a day, 2 must not be stored, 3 has no caching headers, 5 has only a validator, and 6 is a
+/// permanent redirect to 7. Both 6 and 7 are fresh for a day.
 fn site() -> Value {
     let day = json!({"fresh_s": 86_400, "mime": "image/gif"});
     let script = json!({"url": "http://b.test/s.js", "type": "script", "body_bytes": 3000, "initiator": 0});
@@ -44,7 +44,7 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
         return;
     }
     let with_arms = |arms: &[&str]| repeat_view(job(&site(), &network(100_000), arms));
-    // One arm less in the virtual kernel, where each load of a browser takes seconds.
+    // The virtual kernel runs one arm less, because each of its browser loads takes seconds.
     let clear = ["tcp", "warm"];
     let on_host = run(&with_arms(&["tcp", "warm", "tls-warm"]));
     for run in [Some(on_host), exactly(&with_arms(&clear))].into_iter().flatten() {
@@ -60,13 +60,14 @@ fn fresh_responses_are_reused_stale_ones_revalidated_and_all_others_loaded_again
             for confirmed in [0, 5].map(|number| request(load, number)) {
                 assert_eq!((&confirmed["status"], &confirmed["body_bytes"]), (&json!(304), &json!(0)));
             }
-            // The connections and counters of the first view are not in the record.
+            // The record has only the connections and counters of the repeat view, in which four requests are
+            // sent: 0, 2, 3 and 5.
             let carried: u64 = list(&load["connections"]).iter().map(|one| number(&one["requests"])).sum();
             assert_eq!(carried, 4, "{arm}: {load:#}");
         }
         let [tcp, warm] = ["tcp", "warm"].map(|arm| with_syn_data(run.valid(arm), "client"));
         assert!(tcp == 0 && warm >= 3, "{run}");
-        // In real time, a busy machine may add more than the round trip that is saved.
+        // In real time, a busy machine may add more than the round trip that Fast Open saves.
         if run.is_of("virtual") {
             assert!(plt_ms(run.valid("warm")) < plt_ms(run.valid("tcp")) - 90.0, "{run}");
         }

@@ -1,4 +1,5 @@
-//! A client cannot affect the machine, on either engine. Each test checks a promise of docs/security.md.
+//! Tests that a client cannot affect the machine, on either engine. Each test checks a promise of
+//! docs/security.md.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -37,8 +38,8 @@ impl Drop for Folder {
     }
 }
 
-/// Runs a script as the client on each engine. The script must exit with 3; returns the last line of its
-/// standard error.
+/// Runs a script as the client on each engine. The script must exit with code 3. Returns the last line of its
+/// standard error on each engine.
 fn said(script: &str, argument: &str, isolate: bool) -> Vec<String> {
     let client =
         json!({"kind": "command", "command": ["bash", "-c", script, "client", argument], "isolate": isolate});
@@ -97,7 +98,8 @@ fn io_uring_is_refused_to_a_client() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    // 425 is io_uring_setup. Outside the sandbox, it would fail here with EFAULT, or with ENOSYS.
+    // 425 is `io_uring_setup`. Outside the sandbox, this call would fail with EFAULT, or with ENOSYS if the
+    // kernel has no io_uring.
     let script = r"/usr/bin/python3 -Ic 'import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(425, 1, None), ctypes.get_errno() == errno.EACCES)'";
@@ -112,9 +114,10 @@ fn system_calls_of_32_bits_are_refused_to_a_client() {
         eprintln!("skipped: this is not x86-64, or there is no python3");
         return;
     }
-    // push rbx; ebx = AF_UNIX; ecx = SOCK_STREAM; edx = 0; eax = 359 (socket of i386); int 0x80; pop rbx;
-    // ret. User-Mode Linux takes the number for a call of x86-64, which does not exist (38: ENOSYS). On a
-    // kernel without 32-bit calls, the instruction faults (139: SIGSEGV).
+    // The machine code: push rbx; ebx = AF_UNIX; ecx = SOCK_STREAM; edx = 0; eax = 359 (socket of i386); int
+    // 0x80; pop rbx; ret. The sandbox refuses the call (13: EACCES). User-Mode Linux takes the number for a
+    // call of x86-64, which does not exist (38: ENOSYS). On a kernel without 32-bit calls, the instruction
+    // faults (139: SIGSEGV).
     let script = r#"said=$(/usr/bin/python3 -Ic 'import ctypes, mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 page.write(bytes.fromhex("53bb01000000b90100000031d2b867010000cd805bc3"))
@@ -253,8 +256,8 @@ fn load_in_chromium(html: &str) -> Option<Value> {
     load_on(|job| Some(run(job)), html)
 }
 
-/// Loads a page of this recorded HTML in Chromium on an engine. Returns its record; `None` if either is
-/// missing.
+/// Loads a page with this recorded HTML in Chromium on an engine, and returns the load's record. Returns
+/// `None` if Chromium or the engine is not installed.
 fn load_on(engine: impl Fn(&Value) -> Option<Run>, html: &str) -> Option<Value> {
     if !browser() {
         return None;
@@ -280,7 +283,7 @@ fn no_packet_of_a_page_leaves_the_world() {
     let port = |address: std::io::Result<std::net::SocketAddr>| address.expect("it is bound").port();
     let (udp, tcp) = (port(socket.local_addr()), port(listener.local_addr()));
     // The page looks up names, sends STUN to the addresses of a name server and of the machine, and calls
-    // fetch, sendBeacon and WebSocket. The late image gives all this time to happen.
+    // fetch, sendBeacon and WebSocket. The late image keeps the load running until all this has happened.
     let html = format!(
         "<!doctype html><link rel=dns-prefetch href=//looked.up.test><script>
         const urls = ['127.0.0.1:{udp}', '10.0.0.1:{udp}', '1.1.1.1:53', 'stun.test:53']
@@ -308,7 +311,7 @@ fn no_packet_of_a_page_leaves_the_world() {
 
 #[test]
 fn a_page_in_chromium_cannot_take_more_memory_than_a_process_may_have() {
-    // An allocation beyond the limit is an error in the script, or ends the page.
+    // An allocation beyond the limit throws an error in the script, or ends the page.
     let html = "<!doctype html><script>
         try { for (const held = []; held.length < 3000;) held.push(new Uint8Array(1 << 20).fill(1)); }
         catch (error) { location = 'http://refused.test/'; }</script>";

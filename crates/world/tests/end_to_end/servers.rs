@@ -1,4 +1,5 @@
-//! External servers: what the kernel reports about their listeners and connections, and how they fail.
+//! Tests of external servers: the kernel's reports on their listeners and connections, and the errors when
+//! they fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use crate::support::{Run, image, job, list, network, page, plt_ms, root, run, with, with_syn_data};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// A server of the bodies of a.test that sets a Fast Open queue itself unless `QUEUE` is 0.
+/// A Python program that serves the bodies of a.test. It sets a Fast Open queue of length `QUEUE` itself,
+/// unless that is 0.
 const SERVER: &str = r#"
 import functools, http.server, os, socketserver
 class Server(socketserver.ThreadingTCPServer):
@@ -20,7 +22,7 @@ Handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="sit
 Server(("", 80), Handler).serve_forever()
 "#;
 
-/// A proxy that opens a connection to the origins for each request.
+/// A Python program: a proxy that opens a connection to the origins for each request.
 const PROXY: &str = r#"
 import socket, socketserver
 class Proxy(socketserver.BaseRequestHandler):
@@ -100,8 +102,8 @@ fn the_kernel_proves_fast_open_with_each_example() {
             continue;
         };
         let words = [&[program.to_str().expect("it is text")], &words[1..]].concat();
-        // A resource on another port. From a proxy (it connects to port 8080) a redirect, which a server of
-        // files cannot send.
+        // This resource is on another port. Examples that connect to port 8080 are proxies; for these, the
+        // resource is a redirect, which a server of files cannot send.
         let mut other = image("https://b.test/r", 3000);
         if text.contains(":8080") {
             other = json!({"url": "https://b.test/r", "type": "image", "status": 302, "body_bytes": 0,
@@ -143,7 +145,7 @@ fn hosts_that_a_server_does_not_serve_are_met_at_their_origins() {
         let warm = run.valid("warm");
         assert_eq!((with_syn_data(warm, "client"), with_syn_data(warm, "origin")), (2, 2), "{run}");
         assert_eq!((&listener(warm)["connections"], &listener(warm)["syn_data"]), (&json!(1), &json!(1)));
-        // The server opens no connections of its own to the origins.
+        // The server itself opens no connections to the origins.
         assert_eq!(warm["server"]["upstream"], json!({"connections": 0, "syn_data": 0}));
         run.valid("tcp");
         run.valid("cold");

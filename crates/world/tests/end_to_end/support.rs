@@ -10,10 +10,10 @@ use std::time::Duration;
 use fastopen_world::contract;
 use serde_json::{Value, json};
 
-/// The program under test.
+/// The path of the program under test, `fastopen-world`.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fastopen-world");
 
-/// No run of the program takes longer unless it hangs.
+/// The time limit of a run of the program. Only a run that hangs takes longer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Returns `base` with the keys of `changes` inserted or replaced.
@@ -23,12 +23,12 @@ pub(crate) fn with(mut base: Value, changes: Value) -> Value {
     base
 }
 
-/// Returns the root document, at `http://a.test/`.
+/// Returns a root document, `http://a.test/`, with a body of this size.
 pub(crate) fn root(body_bytes: u64) -> Value {
     json!({"url": "http://a.test/", "type": "document", "body_bytes": body_bytes, "initiator": null})
 }
 
-/// Returns an image whose initiator is the root document.
+/// Returns an image with a body of this size, whose initiator is the root document.
 pub(crate) fn image(url: &str, body_bytes: u64) -> Value {
     json!({"url": url, "type": "image", "body_bytes": body_bytes, "initiator": 0})
 }
@@ -38,18 +38,19 @@ pub(crate) fn page(resources: &[Value]) -> Value {
         "initiators": "declared", "resources": resources})
 }
 
-/// Returns a network with this round-trip time and no other limit.
+/// Returns a network with this round-trip time, whose link has no limit of rate or queue.
 pub(crate) fn network(rtt_us: u64) -> Value {
     let way = json!({"rate_bit_per_s": null, "queue_bytes": null});
     json!({"rtt_us": rtt_us, "down": way, "up": way})
 }
 
-/// Returns one direction with a fixed rate and a queue of 1 MB.
+/// Returns one direction of a link, with a fixed rate and a queue of 1 MB.
 pub(crate) fn rate(bit_per_s: u64) -> Value {
     json!({"rate_bit_per_s": bit_per_s, "queue_bytes": 1_000_000})
 }
 
-/// Returns the loads of these arms: `tcp`, `cold` and `warm`, and over TLS `tls`, `tls-cold` and `tls-warm`.
+/// Returns one load for each arm in `names`: `tcp`, `cold` or `warm` in cleartext, `tls`, `tls-cold` or
+/// `tls-warm` over TLS.
 pub(crate) fn arms(names: &[&str]) -> Value {
     let plan = |name: &&str| match *name {
         plain @ ("tcp" | "tls") => json!({"id": plain, "transport": plain}),
@@ -60,13 +61,14 @@ pub(crate) fn arms(names: &[&str]) -> Value {
     names.iter().map(plan).collect()
 }
 
-/// Returns a job with a tolerance for busy machines.
+/// Returns a job that loads the page in each of these arms. It tolerates the delays of a busy machine, see
+/// [`forgiving`].
 pub(crate) fn job(page: &Value, network: &Value, names: &[&str]) -> Value {
     json!({"contract": contract::VERSION, "id": "job", "seed": 7, "page": page, "network": network,
         "loads": arms(names), "load_timeout_us": 60_000_000, "tolerance": forgiving()})
 }
 
-/// Returns tolerances that a busy machine stays within.
+/// Returns tolerances that are wide enough for a busy machine.
 pub(crate) fn forgiving() -> Value {
     json!({"rtt_us": 50_000, "rate_fraction": 0.9, "late_us": 10_000_000})
 }
@@ -79,7 +81,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns true if all worlds were on this engine (`host` or `virtual`).
+    /// Returns true if all worlds ran on this engine (`host` or `virtual`).
     pub(crate) fn is_of(&self, engine: &str) -> bool {
         self.of_type("world").iter().all(|world| world["engine"] == engine)
     }
@@ -88,7 +90,7 @@ impl Run {
         self.records.iter().filter(|record| record["type"] == kind).collect()
     }
 
-    /// Returns the only record of a type.
+    /// Returns the record of a type. Panics unless there is exactly one.
     pub(crate) fn only(&self, kind: &str) -> &Value {
         let [record] = self.of_type(kind)[..] else { panic!("not one {kind} record: {self}") };
         record
@@ -99,7 +101,7 @@ impl Run {
         found.unwrap_or_else(|| panic!("no load {id}: {self}"))
     }
 
-    /// Returns the record of the load `id`, which must be valid.
+    /// Returns the record of the load `id`. Panics if the load is invalid.
     pub(crate) fn valid(&self, id: &str) -> &Value {
         let load = self.load(id);
         assert_eq!(load["valid"], true, "{id}: {:#}", load["invalid"]);
@@ -118,12 +120,12 @@ pub(crate) fn run(job: &Value) -> Run {
     run_text(&job.to_string())
 }
 
-/// Runs the program with this standard input.
+/// Runs the program with `input` on its standard input.
 pub(crate) fn run_text(input: &str) -> Run {
     run_command(&mut Command::new(PROGRAM), input.as_bytes())
 }
 
-/// Runs the command with `input` and parses its records.
+/// Runs the command with `input` on its standard input, and parses the records that it prints.
 pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Run {
     let mut child = start(command);
     let input = input.to_vec();
@@ -142,7 +144,8 @@ pub(crate) fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts")
 }
 
-/// Returns the exit code and output of a child. Kills it and panics after [`TIMEOUT`].
+/// Waits for a child to end, and returns its exit code and standard output. Kills it and panics after
+/// [`TIMEOUT`].
 pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
     let mut stdout = child.stdout.take().expect("it is piped");
     let (sender, receiver) = mpsc::channel();
@@ -162,18 +165,19 @@ pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// Returns an integer that must be there.
+/// Returns the value as an integer. Panics if it is not a natural number.
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a natural number: {value}"))
 }
 
-/// Returns the growth of a counter of an end (`client` or `origins`) during a load.
+/// Returns the growth of a kernel counter of an end (`client` or `origins`) during a load; 0 if the record
+/// does not have the counter.
 pub(crate) fn grown(load: &Value, end: &str, counter: &str) -> u64 {
     load["counters"][end][counter].as_u64().unwrap_or(0)
 }
 
-/// Returns the number of connections whose SYN data was acknowledged, by the sockets of an end (`client` or
-/// `origin`).
+/// Returns the number of a load's connections whose SYN data was acknowledged, according to the sockets of
+/// one end (`client` or `origin`).
 pub(crate) fn with_syn_data(load: &Value, end: &str) -> usize {
     list(&load["connections"]).iter().filter(|connection| connection[end]["syn_data_acked"] == true).count()
 }

@@ -1,4 +1,4 @@
-//! TCP settings of a job: congestion control, initial window, packet size.
+//! Tests of a job's TCP settings: congestion control, windows, packet size and sysctls.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,8 @@ fn both_ends_use_the_congestion_control_and_initial_window_that_were_asked_for()
 
 #[test]
 fn a_larger_initial_window_saves_round_trips() {
-    // 30 segments take two windows of slow start (10 + 20) from an initial window of 10, and one from 40.
+    // With an initial window of 10 segments, 30 segments take two windows of slow start (10 + 20). With 40,
+    // they take one.
     let took = |window: u64| {
         let settings = json!({"tcp": {"initial_window_segments": window}});
         let run = exactly(&with(job(&page(&[root(29 * 1448)]), &network(100_000), &["tcp"]), settings))?;
@@ -44,7 +45,8 @@ fn a_window_that_grew_is_used_again_after_a_pause_unless_it_shrinks_while_idle()
         Some(plt_ms(run.valid("tcp")))
     };
     let Some((shrunk, kept)) = took(true).zip(took(false)) else { return };
-    // 30 segments take two windows if the window is back at 10, and one with the window after 200 kB.
+    // The 30 segments take two windows if the congestion window is back at 10 segments, and one if it is
+    // still as large as after the document's 200 kB.
     assert!((99.0..101.0).contains(&(shrunk - kept)), "{shrunk} and {kept} ms");
 }
 
@@ -54,7 +56,7 @@ fn packets_are_no_larger_than_the_mtu() {
     let run = run(&job(&page(&[root(52_400)]), &link, &["tcp", "warm"]));
     for id in ["tcp", "warm"] {
         let load = run.valid(id);
-        // 576 bytes hold 524 bytes of data after the headers of IP and TCP with timestamps.
+        // A packet of 576 bytes holds 524 bytes of data after the headers of IP and TCP with timestamps.
         let [connection] = list(&load["connections"]) else { panic!("one connection") };
         assert!(number(&connection["origin"]["segments_out"]) >= 100);
         let down = &load["link"]["down"];

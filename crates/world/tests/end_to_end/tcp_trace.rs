@@ -1,4 +1,4 @@
-//! Samples of the origins' sockets over time.
+//! Tests of the samples of the origins' sockets that `tcp_trace` adds to records.
 
 use serde_json::{Value, json};
 
@@ -21,8 +21,9 @@ fn the_window_of_a_connection_opens_while_it_sends() {
             let all = |key: &str| samples.iter().map(|sample| number(&sample[key])).collect::<Vec<_>>();
             assert!(all("at_ns").is_sorted() && all("at_ns")[0] >= number(&connection["opened_ns"]));
             let window = all("congestion_window_segments");
-            // In real time, the first sample and responses may be late. The congestion window does not hold
-            // back a tail loss probe (RFC 8985).
+            // In real time, the first sample may be taken after the window has grown. Responses may be so
+            // late that TCP sends a tail loss probe, which the congestion window does not hold back (RFC
+            // 8985).
             let real = !run.is_of("virtual");
             assert!(if real { window[0] >= 10 } else { window[0] == 10 }, "{window:?}");
             assert!(window.iter().max() > Some(&window[0]), "{window:?}");

@@ -1,4 +1,4 @@
-//! The times of loads, checked exactly in virtual time.
+//! Tests of the times of loads, exact in virtual time.
 
 use serde_json::{Value, json};
 
@@ -40,11 +40,12 @@ fn a_body_may_be_sent_over_a_time_and_its_first_bytes_name_resources_at_once() {
     let Some(run) = exactly(&job(&page(&[root, early]), &network(10_000), &["tcp"])) else { return };
     let load = run.valid("tcp");
     let us = |resource: u64, key: &str| number(&request(load, resource)[key]) / 1000;
-    // Since the start of the load: two round trips, and 300 ms for sending the response.
+    // These times count from the start of the load: two round trips, and 300 ms for sending the response.
     assert_eq!(us(0, "first_byte_ns"), 20_000);
     assert_eq!(us(0, "end_ns"), 320_000);
-    // The revealing byte is in the seventh of 14 pieces of 1439 bytes (the last one is smaller), which is
-    // sent after 6 / 12.898 of 300 ms.
+    // The body is sent in 14 pieces of 1439 bytes (the last one is smaller), the first at once and the others
+    // over 300 ms. The byte that reveals the image is in the seventh piece, which is sent after 6 / 12.898 of
+    // this time.
     assert_eq!(us(1, "queued_ns"), 159_550);
 }
 
@@ -63,9 +64,9 @@ fn a_host_may_be_further_away_than_the_link_is_long() {
 
 #[test]
 fn packets_of_a_far_host_take_room_in_the_queue_only_once_they_have_reached_it() {
-    // The far image's first packets leave its host at 330 ms and occupy the link of 1 Mbit/s from 430 to
-    // 550 ms. The near image leaves 5 ms after them and must not wait for them, only for its own 60 and 852
-    // bytes.
+    // The far image's first packets leave its host at 330 ms and occupy the link of 1 Mbit/s from 430 to 550
+    // ms. The near image leaves its host 5 ms after them, but reaches the link first. So it must not wait for
+    // them, only for the transmission of its own packets of 60 and 852 bytes.
     let near = with(image("http://near.test/", 500), json!({"server_think_us": 305_000}));
     let page = page(&[root(500), image("http://far.test/", 60_000), near]);
     let network = json!({"down": rate(1_000_000), "host_extra_rtt_us": {"far.test": 200_000}});
@@ -79,8 +80,8 @@ fn packets_of_a_far_host_take_room_in_the_queue_only_once_they_have_reached_it()
 
 #[test]
 fn the_two_directions_have_rates_of_their_own() {
-    // Two round trips, and the packets one after another: up SYN, ACK and request, down SYN-ACK, ACK and
-    // response.
+    // A load takes two round trips, and the transmission times of the packets that are sent one after
+    // another: up SYN, ACK and request (31,250 ns a byte), down SYN-ACK, ACK and response (1000 ns a byte).
     let ns = |up_bytes: [u64; 3], down_bytes: [u64; 3]| {
         20_000_000 + up_bytes.iter().sum::<u64>() * 31_250 + down_bytes.iter().sum::<u64>() * 1000
     };
@@ -100,15 +101,16 @@ fn the_two_directions_have_rates_of_their_own() {
 
 #[test]
 fn packets_leave_at_the_times_of_a_trace_alone() {
-    // The trace lets 1500 bytes pass every 10 ms. The response has 30 such packets. The ACK or SYN-ACK before
-    // them uses some of the first 1500 bytes, so the last packet leaves 30 gaps later.
+    // The trace lets 1500 bytes pass every 10 ms. The response fills 30 packets of 1500 bytes. The ACK or
+    // SYN-ACK before them uses a part of the first 1500 bytes, so the last packet leaves 30 intervals later.
     let trace = json!({"rate_bit_per_s": null, "trace_ms": [10], "queue_bytes": null});
     let link = with(network(20_000), json!({"down": trace}));
     let mut job = job(&page(&[root(30 * 1448 - 300)]), &link, &["tcp", "warm"]);
     job["tolerance"]["rtt_us"] = json!(1000);
     let Some(run) = exactly(&job) else { return };
     assert_eq!(run.only("world")["measured"]["down_bit_per_s"], json!({"asked": null, "median": null}));
-    // The response reaches the link at the moment when a packet may pass, but has to wait for the next one.
+    // The response reaches the link at the very moment when a packet may pass, but has to wait for the next
+    // such moment.
     let tcp = run.valid("tcp");
     let connected_ns = number(&list(&tcp["connections"])[0]["connected_ns"]);
     assert_eq!(number(&tcp["plt_ns"]) - connected_ns, 330_000_000);
@@ -119,7 +121,7 @@ fn packets_leave_at_the_times_of_a_trace_alone() {
 
 #[test]
 fn the_measured_round_trip_is_what_was_asked_and_the_probes_own_serialisation() {
-    // SYN and SYN-ACK have 60 bytes each, which take 7.5 ms at 64 kbit/s.
+    // SYN and SYN-ACK have 60 bytes each. Each takes 7.5 ms at 64 kbit/s.
     let link = with(network(40_000), json!({"down": rate(64_000), "up": rate(64_000)}));
     let Some(run) = exactly(&job(&page(&[root(10)]), &link, &["tcp"])) else { return };
     let rtt = &run.only("world")["measured"]["rtt_us"];

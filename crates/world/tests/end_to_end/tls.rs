@@ -1,4 +1,5 @@
-//! Loads over TLS: the round trips of a handshake with and without Fast Open. All else is as over cleartext.
+//! Tests of loads over TLS: the round trips of handshakes with and without Fast Open. Everything else is the
+//! same as in cleartext.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,15 +10,16 @@ use crate::support::{image, job, list, network, number, page, plt_ms, root, run,
 use crate::virtual_time::{exactly, in_virtual_time, written};
 
 const ARMS: [&str; 5] = ["tcp", "warm", "tls", "tls-cold", "tls-warm"];
-/// A key share that fits into a SYN.
+/// A key share with which the `ClientHello` fits into a SYN.
 const SMALL: &str = "x25519";
 
-/// Returns a job that loads one resource over a round trip of 100 ms without limits.
+/// Returns a job that loads one resource with a round trip of 100 ms and no rate limit.
 fn small_job(tls: &Value) -> Value {
     with(job(&page(&[root(500)]), &network(100_000), &ARMS), json!({"tls": tls}))
 }
 
-/// Returns the page load times of the arms in round trips of 100 ms, rounded.
+/// Returns the page load time of each arm, rounded to a number of round trips of 100 ms. Returns `None` if no
+/// kernel of the virtual engine is installed.
 fn round_trips(tls: &Value) -> Option<[u64; 5]> {
     let run = exactly(&small_job(tls))?;
     Some(ARMS.map(|arm| (plt_ms(run.valid(arm)) / 100.0).round() as u64))
@@ -39,7 +41,7 @@ fn a_key_share_too_large_for_the_syn_leaves_fast_open_nothing_to_save() {
     let Some(run) = exactly(&small_job(&json!({}))) else { return };
     let [without, with] = ["tls", "tls-warm"].map(|arm| plt_ms(run.valid(arm)));
     assert!((with - without).abs() < 1.0, "{without} ms, and {with} ms with Fast Open");
-    // The kernel's evidence is the same: the SYN carried data, but not the whole ClientHello.
+    // The kernels still report SYN data: the SYN carried data, but not the whole ClientHello.
     assert_eq!(with_syn_data(run.load("tls-warm"), "origin"), 1);
     let session = sessions(run.load("tls"))[0];
     assert_eq!((&session["version"], &session["group"]), (&json!("1.3"), &json!("X25519MLKEM768")));
@@ -56,9 +58,9 @@ fn each_key_share_is_negotiated_and_adds_its_bytes_to_the_client_hello() {
     };
     let (group, least) = share("x25519");
     assert_eq!(group, "X25519");
-    // A point of P-256 has 65 bytes instead of 32.
+    // A point of P-256 has 65 bytes, a public key of X25519 has 32.
     assert_eq!(share("secp256r1"), ("secp256r1".into(), least + 33));
-    // The post-quantum groups, which browsers before 2024 lack, also take two bytes in the list of groups.
+    // A post-quantum group, which browsers before 2024 lack, also adds two bytes to the list of groups.
     assert_eq!(share("x25519mlkem768"), ("X25519MLKEM768".into(), least + 4 + 1216 + 2));
     assert_eq!(share("mlkem1024"), ("MLKEM1024".into(), least - 32 + 1568 + 2));
 }
@@ -72,8 +74,8 @@ fn a_placeholder_for_encrypted_client_hello_adds_the_same_bytes_to_each_hello() 
         let connection = &list(&run.valid("tls")["connections"])[0];
         Some(number(&connection["tls"]["hello_bytes"]))
     };
-    // 46 bytes and the payload: an inner ClientHello, padded to a multiple of 32, and 16 bytes of the
-    // cipher's tag. rustls then leaves out the extensions for TLS 1.2.
+    // The placeholder has 46 bytes and a payload: an inner ClientHello, padded to a multiple of 32 bytes, and
+    // the cipher's tag of 16 bytes. With a placeholder, rustls leaves out the extensions for TLS 1.2.
     for (session, added) in [("none", 406), ("resumed", 506), ("early", 506)] {
         for key_share in ["x25519", "x25519mlkem768"] {
             let Some(without) = hello("none", key_share, session, "1.1") else { return };
@@ -88,7 +90,8 @@ fn compressed_certificates_take_fewer_bytes_over_tcp_and_quic() {
     let received = |http: &str, compression: &str| {
         let tls = json!({"chain_bytes": 3000, "certificate_compression": compression});
         let changes = json!({"tls": tls, "origins": {"http": http}});
-        // In virtual time, because QUIC counts the bytes of retransmitted handshake packets twice.
+        // This runs in virtual time, without retransmissions, because QUIC counts the bytes of retransmitted
+        // handshake packets twice.
         let run = exactly(&with(job(&page(&[root(10)]), &network(2000), &["tls"]), changes))?;
         Some(number(&sessions(run.valid("tls"))[0]["received_bytes"]))
     };
@@ -124,7 +127,8 @@ fn headers_and_bodies_have_the_pages_sizes_inside_tls_too() {
         let run = run(&with(job, changes.clone()));
         let request = &run.valid("tls")["requests"][0];
         assert_eq!((&request["header_bytes"], &request["body_bytes"]), (&json!(677), &json!(12_345)));
-        // Origins and clients offer only the job's HTTP version, so ALPN shows that the load used it.
+        // Origins and clients offer only the job's HTTP version, so ALPN shows the version that the load
+        // used.
         let version = changes["origins"]["http"].as_str().unwrap_or("1.1");
         assert_eq!(sessions(run.load("tls"))[0]["alpn"], format!("http/{version}"));
     }
@@ -174,7 +178,7 @@ fn the_same_job_over_tls_gives_the_same_bytes() {
     let page = page(&[&[root(5000)][..], &images].concat());
     let job = job(&page, &network(40_000), &["tls", "tls-cold", "tls-warm"]).to_string();
     let Some(first) = in_virtual_time() else { return };
-    // The world before this one consumes random numbers, so this one gets other numbers than when run alone.
+    // The first job consumes random numbers, so the second job draws other numbers than when it runs alone.
     let both = written(first, &format!("{}{job}", small_job(&json!({}))));
     let alone = written(in_virtual_time().expect("it was there a moment ago"), &job);
     assert!(both.ends_with(&alone), "what TLS draws at random shows in the records");
@@ -200,7 +204,7 @@ fn a_downloader_that_follows_references_does_so_over_tls() {
         let asked: BTreeSet<u64> =
             list(&load["requests"]).iter().map(|one| number(&one["resource"])).collect();
         assert_eq!(asked, (0..3).collect(), "{run}");
-        // wget2 2.2 requests robots.txt of each host, even with --robots=off.
+        // wget2 2.2 requests robots.txt from each host, even with --robots=off.
         let is_robots = |one: &Value| one.as_str().is_some_and(|url| url.ends_with("/robots.txt"));
         assert!(list(&load["unmatched"]).iter().all(is_robots), "{run}");
         // The ClientHello of wget2 fits into a SYN.

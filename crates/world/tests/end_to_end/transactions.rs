@@ -1,12 +1,13 @@
-//! Transactions with a server under load: latencies and the evidence of both kernels, exact in virtual time.
+//! Tests of transactions with a server under load: latencies and the evidence of both kernels, exact in
+//! virtual time.
 
 use serde_json::{Value, json};
 
 use crate::support::{Run, grown, image, job, list, network, number, page, root, run, with};
 use crate::virtual_time::{exactly, on_each_engine};
 
-/// Returns a job of one load with these transactions, over an RTT of 100 ms. Each of the `hosts` hosts has
-/// a resource of 5,000 bytes.
+/// Returns a job of one load with these transactions, over an RTT of 100 ms. Each of the `hosts` hosts has a
+/// resource of 5,000 bytes. `queue` is the length of the Fast Open queues.
 fn asking(hosts: usize, cookies: Option<&str>, transactions: &Value, queue: u16) -> Value {
     let others = (1..hosts).map(|at| image(&format!("http://h{at}.test/"), 5000));
     let page = page(&[vec![root(5000)], others.collect()].concat());
@@ -102,7 +103,8 @@ fn a_generator_that_cannot_keep_the_rate_says_so() {
     );
 }
 
-/// A server that sends the body of a.test, one request after another; the first response takes a second.
+/// A Python program that serves the body of a.test, one request after another; the first response takes a
+/// second.
 const SLOW_AT_FIRST: &str = r#"
 import functools, http.server, time
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -123,7 +125,7 @@ fn while_a_server_stands_still_an_open_loop_goes_on_and_counts_the_waits() {
     let Some(run) = exactly(&job) else { return };
     let record = transactions(&run);
     assert_eq!(number(&record["answered"]), 15, "{run}");
-    // The first transaction waits a second, and each later one 0.1 s less, until none waits.
+    // The first transaction waits a second, and each later one 0.1 s less, until one need not wait.
     let latencies = latencies(record);
     let waited = latencies.iter().filter(|(us, _)| *us > 250_000).map(|(_, count)| count).sum::<u64>();
     assert!((9..=10).contains(&waited), "{latencies:?}");
@@ -135,7 +137,8 @@ fn clients_of_a_closed_loop_begin_when_their_last_transaction_is_over() {
     let closed = json!({"arrivals": {"clients": 3}, "duration_us": 1_000_000});
     let Some(run) = exactly(&asking(1, None, &closed, 64)) else { return };
     let record = transactions(&run);
-    // The server's FIN arrives with the response, so each transaction takes two round trips.
+    // The server's FIN arrives with the response, so each transaction is over after two round trips:
+    // handshake and request.
     assert_eq!(latencies(record), [(200_000, 15)], "{run}");
     assert_eq!(number(&record["elapsed_us"]), 1_000_000, "{run}");
 }
@@ -143,7 +146,8 @@ fn clients_of_a_closed_loop_begin_when_their_last_transaction_is_over() {
 #[test]
 fn a_flood_fills_the_queue_that_syn_cookies_keep_open() {
     let flooded = |cookies, syncookies| {
-        // At this rate, no connection ends just when another begins, which would take its place in the queue.
+        // At this rate, no connection begins at the very moment when another one ends and leaves its place in
+        // the queue.
         json!({"arrivals": {"rate_per_s": 35}, "duration_us": 1_000_000, "syncookies": syncookies,
             "flood": {"rate_per_s": 500, "cookies": cookies}})
     };
@@ -159,7 +163,8 @@ fn a_flood_fills_the_queue_that_syn_cookies_keep_open() {
         let run = exactly(&asking(1, Some("warm"), &flooded(cookies, 0), 4)).expect("there is a kernel");
         let record = transactions(&run);
         assert_eq!((number(&record["syn_data"]), number(&record["fallbacks"])), (35, 0), "{cookies}: {run}");
-        // Both counters, because the kernel checks the queue before the cookie (`tcp_try_fastopen`).
+        // The refused SYNs are in either counter, because the kernel checks the queue before the cookie
+        // (`tcp_try_fastopen`).
         let refused =
             ["TCPFastOpenPassiveFail", "TCPFastOpenListenOverflow"].map(|one| of_server(record, one));
         assert_eq!(refused.iter().sum::<u64>() > 400, cookies == "invalid", "{run}");

@@ -1,5 +1,5 @@
-//! Worlds on a User-Mode Linux kernel in virtual time, skipped if no such kernel is installed; and the
-//! launcher with failing scripts instead of a kernel.
+//! Tests of worlds on a User-Mode Linux kernel in virtual time, which are skipped if no such kernel is
+//! installed, and of the program's errors when a failing script runs instead of a kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,8 +17,8 @@ use crate::support::{
     run, run_command, start, with, with_syn_data,
 };
 
-/// Returns the path and arguments of the kernel that `FASTOPEN_KERNEL` names, or of the one that was
-/// installed last for this user.
+/// Returns the path and arguments of the kernel that `FASTOPEN_KERNEL` names, or else of the kernel that was
+/// installed last for this user. Returns `None` if there is no kernel with a readable manifest.
 pub(crate) fn kernel() -> Option<(PathBuf, Vec<String>)> {
     let installed = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -34,8 +34,8 @@ pub(crate) fn kernel() -> Option<(PathBuf, Vec<String>)> {
     Some((kernel, arguments.collect()))
 }
 
-/// Returns the command that runs the program on the virtual engine. If no kernel is installed, prints so and
-/// returns `None`.
+/// Returns the command that runs the program on the virtual engine. If no kernel is installed, prints that
+/// the test is skipped and returns `None`.
 pub(crate) fn in_virtual_time() -> Option<Command> {
     let Some((kernel, arguments)) = kernel() else {
         eprintln!("skipped: no kernel of the virtual engine is installed (fastopen kernel build)");
@@ -60,7 +60,8 @@ fn on(kernel: &Path, arguments: &[String]) -> Command {
     command
 }
 
-/// Runs the command on these jobs and returns its output.
+/// Runs the command with these jobs on its standard input, and returns its output. Panics unless it exits
+/// with code 0.
 pub(crate) fn written(mut command: Command, jobs: &str) -> String {
     let mut child = start(&mut command);
     child.stdin.take().expect("it is piped").write_all(jobs.as_bytes()).expect("it reads all");
@@ -107,8 +108,8 @@ fn the_program_takes_none_of_the_system_calls_of_a_load_from_libc() {
     }
 }
 
-/// Without `direct-init`, the program has its own process, as on machines where the kernel's process cannot
-/// run it.
+/// Without the kernel argument `direct-init`, the program runs in its own process, as on machines where the
+/// kernel's process cannot run the program.
 #[test]
 fn the_bytes_do_not_depend_on_the_process_that_the_program_runs_in() {
     let Some((kernel, arguments)) = kernel() else { return };
@@ -167,7 +168,7 @@ fn a_load_does_not_depend_on_the_loads_before_it() {
             }
         }
     }
-    // The load must have used retransmission timers, whose expiry the timer wheel rounds.
+    // At least one load must have used a retransmission timer, whose expiry the timer wheel rounds.
     assert!(
         runs[0].of_type("load").iter().any(|load| grown(load, "client", "TCPTimeouts") > 0),
         "no timer expired"
@@ -183,7 +184,8 @@ fn time_is_exact_and_waiting_costs_none() {
         &mut command,
         job(&page(&[think]), &network(200_000), &["tcp", "warm"]).to_string().as_bytes(),
     );
-    // A round trip for the handshake, one for the request, and 30 s of think time; nothing else takes time.
+    // The load without Fast Open takes a round trip for the handshake, one for the request, and 30 s of think
+    // time. Nothing else takes time.
     assert_eq!(number(&run.valid("tcp")["plt_ns"]), 30_400_000_000);
     assert_eq!(number(&run.valid("warm")["plt_ns"]), 30_200_000_000);
     assert_eq!(with_syn_data(run.load("warm"), "origin"), 1);
@@ -225,7 +227,7 @@ fn the_kernel_and_the_link_model_make_the_same_link() {
     }
 }
 
-/// Creates a script to be run instead of a kernel. Returns its path.
+/// Creates a shell script that runs instead of a kernel, and returns its path.
 fn bad_kernel(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("fastopen-test-{name}-{}", std::process::id()));
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("there is room");
@@ -277,7 +279,7 @@ fn a_kernel_that_is_not_there_is_an_error_with_a_remedy() {
     assert!(run.only("error")["remedy"].as_str().expect("a text").contains("fastopen kernel build"));
 }
 
-/// Returns the processes whose command line contains `text`.
+/// Returns the IDs of other processes whose command line contains `text`.
 fn naming(text: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
