@@ -28,7 +28,7 @@ const PEERS: usize = 1000;
 /// Maximum wait for the destroy events of sockets that the kernel no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
 /// Reason in the report why a Multipath TCP socket does not get Fast Open.
-const MULTIPATH: &str = "its socket is one of Multipath TCP";
+const MULTIPATH: &str = "its socket uses Multipath TCP";
 
 /// A connection whose destroy event has not been handled.
 struct Connection {

@@ -108,6 +108,7 @@ def test_a_command_without_connections_is_said_to_have_none() -> None:
 def test_connections_of_multipath_tcp_are_not_taken_for_none() -> None:
     total = dict.fromkeys(document()["total"], 0)
     assert "2 connections of Multipath TCP" in verdict(total, {MULTIPATH: 2})
+    assert f'"{MULTIPATH}"' in (ROOT / "crates/intercept/src/supervisor.rs").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
