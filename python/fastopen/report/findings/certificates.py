@@ -16,6 +16,8 @@ from fastopen.report.model import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
+# The smallest saving that is printed as more than 0.0 ms.
+SHOWN_MS: Final = 0.05
 # Factors that a remedy changes; they are not part of a row's name.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
@@ -127,8 +129,14 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
         remedy: [one.large_ms - one.remedied_ms[remedy] for one in costs if remedy in one.remedied_ms]
         for remedy in words
     }
-    parts = [f"{remedy} ({span(ms, 'ms')})" for remedy, ms in saved.items()]
-    return f"{sentence}; time is then saved by {listed(parts)}." if parts else f"{sentence}."
+    by_saving = sorted(saved, key=lambda remedy: -max(saved[remedy]))
+    parts = [f"{one} ({span(saved[one], 'ms')})" for one in by_saving if max(saved[one]) >= SHOWN_MS]
+    nothing = [one for one in by_saving if max(saved[one]) < SHOWN_MS]
+    if parts:
+        sentence += f"; time is saved by {listed(parts)}"
+    if nothing:
+        sentence += f"; {listed(nothing)} {'save' if len(nothing) > 1 else 'saves'} nothing"
+    return f"{sentence}."
 
 
 def _figures(costs: Sequence[Cost]) -> dict[str, float]:
