@@ -1,1 +1,2 @@
-"""Analyse runs: compute figures (`statistics`, `audit`), explain (`attribution`) and compare them."""
+"""Analyse results: compute the figures of a run (`statistics`), explain its load times (`attribution`),
+compare two runs (`comparison`), and check published figures (`audit`)."""

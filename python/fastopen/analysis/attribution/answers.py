@@ -20,7 +20,7 @@ from fastopen.common.phrases import NBSP, change, gain, interval, listed, percen
 from fastopen.experiments import Factor, place_word, treatments_of
 from fastopen.experiments.factors import RTT
 
-# A page with more comparisons than this is summed up by the two with the smallest and largest gain.
+# At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison whose headline arm has an improvement, so that none of these values is missing."""
+    """A comparison whose preferred treatment has an improvement, so that no field is missing."""
 
     place: Place
     baseline: CellResult
@@ -58,7 +58,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the questions that can be answered for one page, with their answers."""
+    """Return the answers to all questions that the run can answer for one page."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -75,7 +75,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the questions that can be answered by comparing pages, with their answers."""
+    """Return the answer to the question which pages gain most and least; empty for fewer than two pages."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
@@ -104,7 +104,8 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
-    """Return all pairs if they are few, otherwise the ones with the smallest and largest gain."""
+    """Return all pairs if there are at most NAMED_MAX, otherwise the pairs with the smallest and the largest
+    gain."""
     if len(pairs) <= NAMED_MAX:
         return pairs
     ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
@@ -112,7 +113,8 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Return the change of each part of the critical path in ms, without changes below CHANGE_MIN_MS."""
+    """Return by how many ms TFO changes each kind of wait on the critical path, without changes below
+    CHANGE_MIN_MS."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -120,7 +122,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _where_it_went(place: Place) -> Iterator[str]:
-    """Yield a sentence on the parts of the critical path that became shorter or longer."""
+    """Yield a sentence on the waits on the critical path that TFO made shorter or longer."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is not None and after is not None and changes:
         several = before.loads > 1 or after.loads > 1
@@ -133,7 +135,8 @@ def _where_it_went(place: Place) -> Iterator[str]:
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the saving along each series of RTTs; if there are many, on the first only."""
+    """Yield sentences on the growth of the saving with the RTT, for each series; for only the first if there
+    are many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -153,7 +156,7 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences that compare each value of a varying setting with its first value."""
+    """Yield sentences that compare values of each varying setting with its first value."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -173,7 +176,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then the same with TFO."""
+    """Yield a sentence such as `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then one
+    with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -192,7 +196,8 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause with the part of the page load time that no handshake affects, for both places."""
+    """Return a clause with the part of the page load time that transfer and processing take at both places;
+    empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
