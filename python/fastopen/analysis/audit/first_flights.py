@@ -1,4 +1,4 @@
-"""List the fewest round trips from opening a connection of each kind to the first byte of its response."""
+"""List the kinds of connections, each with its fewest round trips until the first byte of the response."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,16 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """The beginning of a connection, and its fewest round trips to the first byte of the response."""
+    """A kind of connection, and its fewest round trips from opening it to the first byte of the response."""
 
     name: str
     round_trips: int
     over_quic: bool = False
 
 
-# Round trips: TCP handshake one, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, request one. TCP Fast Open (RFC
-# 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) the TLS handshake.
+# A TCP handshake takes one round trip, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, a request one. TCP Fast
+# Open (RFC 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves the
+# TLS handshake.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

@@ -1,5 +1,5 @@
-"""Read fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
-treatment, with the baseline of its comparison, in the digits that a terminal shows."""
+"""Read fastopen's own results (`fastopen report -f csv`) as a table of published figures: one row for each
+treatment with its baseline, rounded as in the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -28,12 +28,14 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield rows with a baseline, as in experiments/published.csv, by line number. Raises InputError."""
+    """Yield (line number, row) for each treatment that has a baseline and a PLT, with the columns of
+    experiments/published.csv. Raises InputError."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that follow from others, such as the key share from TLS: they distinguish no rows.
+        # Leave out columns that follow from others, such as the key share from TLS, because they distinguish
+        # no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )
@@ -63,7 +65,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure as a terminal shows it. Raises InputError."""
+    """Return the figure rounded as in the terminal. Raises InputError."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -71,7 +73,8 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the name of the first flight; if a page uses TLS only in part, the shorter one, without TLS."""
+    """Return the name of the first flight. For a page that uses TLS only in part, this is the shorter one,
+    without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.
