@@ -1,4 +1,5 @@
-"""Report a run: tables, verdicts, findings, figures (`figures`) and a JSON document."""
+"""Report runs and comparisons of runs: verdicts, findings, tables and figures, for people and for
+programs."""
 
 from fastopen.report.document import flat_cells, results_document
 from fastopen.report.printed import results_renderables

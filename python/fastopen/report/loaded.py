@@ -7,7 +7,7 @@ from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# Keys: True if all URLs are encrypted, and True if any URL is.
+# Keys: (True if all URLs are encrypted, True if any URL is encrypted).
 _WHERE: Final = {
     (True, True): "Over HTTPS",
     (False, False): "In cleartext",
@@ -16,7 +16,8 @@ _WHERE: Final = {
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return how these cells were loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
+    """Return a phrase on how these cells were loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for
+    no cell."""
     schemes: set[bool] = set()
     versions: set[str] = set()
     of_recording = named = False

@@ -27,7 +27,7 @@ from fastopen.report.loaded import as_loaded, over_quic
 # The label of the tile with the savings.
 SAVED: Final = "of the page load time saved"
 NO_TREATMENT: Final = "No load used TFO."
-# Clauses after "it" with the number of places that have each effect.
+# Clauses after "it", to complete with the number of places that have the effect.
 COUNTED: Final = {
     Effect.REDUCES: "reduces it in {}",
     Effect.INCREASES: "increases it in {}",
@@ -51,7 +51,8 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise all pages and networks by the headline arm. Each question is judged separately."""
+    """Summarise the run over all pages and networks, by the preferred treatment. Each question is judged
+    separately."""
     arms = treatments_of(results.experiment.arms)
     if not arms:
         return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), {})
@@ -101,7 +102,7 @@ def summarise_run(results: Results) -> Summary:
 
 
 def verdict_line(results: Results) -> str:
-    """Return the headline, with the savings of each treatment or, if they differ, the verdicts on each
+    """Return the headline, with the savings of each treatment or, if verdicts differ, the verdict on each
     question: `Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold
     cookies -0.3 %.`"""
     summary = summarise_run(results)
@@ -168,7 +169,8 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Return the savings of cells by page, and by network if that varies. All cells must have a saving."""
+    """Map the page of each cell, and the network if it varies, to the cell's saving. All cells must have a
+    saving."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -179,13 +181,15 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _carried(cells: Sequence[CellResult]) -> str:
-    """Return the connections with data in their SYN: `1,000 of 1,000`; empty if there are no connections."""
+    """Return the number of connections with data in their SYN: `1,000 of 1,000`; empty if there are no
+    connections."""
     connections = sum(cell.connections for cell in cells)
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return figures by label; savings only for one question, because several need separate answers."""
+    """Return figures by label. Savings are included only for one question, because several need separate
+    answers."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
     tiles: dict[str, str] = {}

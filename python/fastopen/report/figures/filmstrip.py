@@ -1,4 +1,5 @@
-"""Draw film strips of what a browser showed over time, one row for each arm, and as an animation."""
+"""Draw the pictures that a browser showed over time: as a strip with a row for each arm, and as an
+animation."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def export_filmstrips(
 ) -> int:
     """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder.
 
-    Return how many comparisons have any. `place`: the run in errors. Raises InputError, MachineError.
+    Return the number of comparisons that have pictures. `place`: the run's name in errors. Raises InputError,
+    also if there are no pictures, and MachineError.
     """
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
@@ -115,7 +117,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return when strips end: after the last load event, since pages may never stop changing."""
+    """Return the time at which strips end: after the last load event, though pages may still change."""
     return AFTER * max(film.plt_ms for film in films)
 
 
@@ -152,7 +154,7 @@ def strip(title: str, films: list[Film]) -> Image:
 
 
 def moving(title: str, films: list[Film]) -> Iterator[tuple[Image, int]]:
-    """Yield the pictures of an animation with all loads side by side, and how many ms each is shown."""
+    """Yield the pictures of an animation with all loads side by side, each with its duration in ms."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
     height = _height(films, 2)

@@ -1,4 +1,4 @@
-"""Report the factor that decides the saving: its values, and the value from which TFO saves nothing."""
+"""Report the factor that decides the saving: its values, and the value from which no gain is certain."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -27,7 +27,7 @@ def of_first_flight(results: Results) -> list[Factor]:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the best first flight of each question, then the best of all HTTP versions together."""
+    """Yield a finding on the best first flight for each question, then on the best over all HTTP versions."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -45,7 +45,8 @@ def _finding(question: str, *sentences: str) -> Finding:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return the rows whose cells differ only in the factors `apart`, by the question that they belong to."""
+    """Return the rows of a page by question. The cells of a row differ only in the factors `apart` and in
+    their arms."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -63,7 +64,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 
 
 def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
-    """Yield the fastest first flight, and its saving over the simplest one.
+    """Yield a sentence on each first flight that is the fastest of some rows, with its saving over the
+    simplest one.
 
     With `versions`, the rows have several HTTP versions, and the sentences name them.
     """
@@ -102,7 +104,8 @@ def _added(rows: Sequence[Flights]) -> Iterator[str]:
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """Return a saving and its bound; the bound is None if it compares with another cell than `plain`."""
+    """Return the saving of `best` over `plain` in percent, and its bound; the bound is None unless it is over
+    `plain` too."""
     bound = results.flight_savings.get(best.cell.index)
     known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
     return _saving(plain, best) or 0.0, known
@@ -127,7 +130,7 @@ def _tfo_adds(row: Flights, session: str) -> float | None:
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:
-    """Return the saving in percent, from the medians."""
+    """Return the saving in percent, from the two medians; None if a median is missing."""
     if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
         return None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median

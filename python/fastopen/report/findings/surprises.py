@@ -34,7 +34,8 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the surprises in a page's table for each question, with the question if there are several."""
+    """Yield findings on surprising figures in a page's table, with their question if they do not apply to
+    all."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
@@ -54,7 +55,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield values of a factor with which all loads take equally long, to the nanosecond, in virtual time."""
+    """Yield a finding on values of a factor with which all loads take equally long, to the nanosecond, in
+    virtual time."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -81,7 +83,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding if a page recorded over HTTPS was only loaded in cleartext, unlike its recording."""
+    """Yield a finding if the run's only page has an https URL, but was loaded only in cleartext."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
     if len(results.pages) == 1 and https_in_the_clear(results, [page]):
@@ -90,7 +92,7 @@ def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield one sentence on https pages that were loaded in cleartext."""
+    """Yield a sentence on the https pages that were loaded in cleartext, if there are several pages."""
     if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
         which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
         yield f"{which} pages are https, and {IN_THE_CLEAR}"
@@ -124,7 +126,8 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield the surprises of tables that have no sentences for each page."""
+    """Yield sentences on surprising figures, for a table of many pages that has no sentences for each
+    page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     questions = questions_of(results, of_pages)
     arms = treatments_of(results.experiment.arms)
@@ -141,7 +144,8 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if every SYN had data but saved nothing, because the ClientHello exceeds the SYN."""
+    """Yield a finding if every SYN had data but saved nothing, because the ClientHello does not fit into a
+    SYN."""
     smallest = results.experiment.smallest_effect
     hellos: list[int] = []
     room, remedy = 0, ""
@@ -227,7 +231,8 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data, because the first connection to a host only requests a cookie."""
+    """Yield a finding if no SYN had data with cold cookies: the first connection to a host only requests a
+    cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -242,7 +247,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield the reasons why TFO increases page load time: the request and the connection that it got."""
+    """Yield findings with the reasons why TFO increases page load time, for certain or only in the median."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -256,7 +261,8 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
-    """Yield the faults that `fastopen audit` would find in these times, with their reasons."""
+    """Yield findings on times that contradict the growth of the RTT, as `fastopen audit` would report them,
+    with reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
     series = dict.fromkeys(
@@ -276,7 +282,8 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of medians differ too much from medians of savings."""
+    """Yield a finding if savings of median times and median savings differ by at least the smallest
+    effect."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell
@@ -295,7 +302,8 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
 ) -> Iterator[tuple[AuditFinding, str]]:
-    """Yield the findings of an audit of the cells as a published table. Each series varies only in RTT."""
+    """Yield the findings of an audit of these cells, as if published, each with its place. Each series varies
+    only in RTT."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

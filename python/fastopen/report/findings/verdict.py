@@ -51,7 +51,7 @@ def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellR
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the verdict on each question, with the question if there are several."""
+    """Yield findings with the verdict on each question, preceded by the question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     opening = f"{as_loaded(results, of_page)}: " if len(questions) == 1 else ""
@@ -63,7 +63,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, after the questions that it applies to, unless it applies to all."""
+    """Return each sentence once, with the questions to which it applies before it, unless it applies to
+    all."""
     of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
@@ -95,7 +96,7 @@ def _sentences(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return the verdict on these cells of all arms, or the reason why they have none."""
+    """Return the verdict on these cells of all arms in words, or the reason why they have no verdict."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -136,7 +137,8 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield each kind of reason with the number of its loads and a line with its rows, arms and an example.
+    """Yield each kind of invalid load, with the number of loads and a line on its rows and arms with an
+    example.
 
     A line is such as `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`.
     """
@@ -166,7 +168,8 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Return the effect row by row; for many rows, the number of rows with each effect, and the range."""
+    """Return a sentence on the effect row by row; for many rows, on the number of rows with each effect, and
+    its range."""
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found
@@ -192,7 +195,8 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
 
 
 def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
-    """Return the factors that name rows: the RTT, and others unless their values make no difference."""
+    """Return the factors that name rows: the RTT if it varies, and others unless their values make no
+    difference."""
     others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
     rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
     telling = [*others, *rtts]
