@@ -114,7 +114,7 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
     """Return by how many ms TFO changes each kind of wait on the critical path, without changes below
-    CHANGE_MIN_MS."""
+    CHANGE_MIN_MS; empty if a path is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -135,8 +135,8 @@ def _where_it_went(place: Place) -> Iterator[str]:
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the growth of the saving with the RTT, for each series; for only the first if there
-    are many."""
+    """Yield sentences on the growth of the saving with the RTT, for each series; if there are many, for the
+    first only."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -156,7 +156,8 @@ def _rtt(curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences that compare values of each varying setting with its first value."""
+    """Yield sentences that compare the first value of each varying setting with its other values. The RTT,
+    and settings that no verdict may mix, are left out."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:

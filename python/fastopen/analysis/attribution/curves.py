@@ -107,8 +107,8 @@ def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis: the deciding factor, or the RTT if it varies, or the factor with the
-    most values."""
+    """Return the factor for the x axis: the deciding factor if there is one, else the RTT if it varies, else
+    the factor with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor

@@ -22,7 +22,7 @@ from fastopen.runs import LoadRow, RunStore
 SHARE_MIN: Final = 0.25
 # A connection that has carried less than this part of another's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
-# Value of tcpi_fastopen_client_fail in Linux's include/uapi/linux/tcp.h.
+# Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
 # A segment that is retransmitted after a timeout is late by at least this (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000

@@ -89,7 +89,8 @@ class PrintedTable:
 
 
 def read_table(path: Path) -> PrintedTable:
-    """Return the rows of a file in order. Raises InputError that names the file, line and column."""
+    """Return the rows of a file in order, and the ignored columns. Raises InputError that names file, line
+    and column."""
     place = str(path)
     rows = _rows(read_text(path, "save the table as UTF-8"), place)
     first, columns = next(rows, (0, list[str]()))

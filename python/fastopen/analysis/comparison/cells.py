@@ -113,8 +113,8 @@ class Kinship:
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
-        """Return True if the two cells must have the same loads: in virtual time, with equal random numbers,
-        and equally many."""
+        """Return True if the two cells must have the same loads: equally many, in virtual time, with equal
+        random numbers."""
         client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads

@@ -11,7 +11,7 @@ from fastopen.analysis.comparison.change import Change
 from fastopen.common.errors import InputError
 
 Measure = Literal["plt", "saving"]
-# The accepted units of limits on each measure. Only a limit on savings can have none.
+# The accepted units of limits on each measure. Only a limit on savings may lack a unit.
 UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving": ("", "points")}
 _LIMIT: Final = re.compile(
     r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"

@@ -41,8 +41,8 @@ class Bound:
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound from (handshakes in a row, PLT) of the baseline's valid loads in ns; None without a
-    PLT.
+    """Return the bound from (sum of sequential handshakes, PLT) of the baseline's valid loads in ns; None
+    without a PLT.
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:

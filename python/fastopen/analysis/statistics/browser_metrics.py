@@ -17,7 +17,7 @@ class BrowserMetrics:
 
     requests: float | None
     from_cache: float | None
-    """Requests that the browser's cache answered without asking the origin."""
+    """Requests that the browser's cache answered without a request to the origin."""
     revalidated: float | None
     """Requests that the cache answered after the origin validated its copy (304)."""
     missing_screenshots: tuple[str, ...]

@@ -1,9 +1,9 @@
 """Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-The improvement in a pair, the two loads of one repeat in the same world, is (PLT without TFO - PLT with TFO)
-/ PLT without TFO. A cell's improvement is the median over its pairs; it is negative for a slowdown. Invalid
-loads are counted, but all other figures leave out these loads and their pairs. Only the last attempt of a
-repeated load counts. If each repeat is a sample (`--vary`) and nothing else is random, the spread of the
+The two loads of one repeat ran in the same world and are a pair. Its improvement is (PLT without TFO - PLT
+with TFO) / PLT without TFO. A cell's improvement is the median over its pairs; it is negative for a slowdown.
+Invalid loads are counted, but all other figures leave out these loads and their pairs. Only the last attempt
+of a repeated load counts. If each repeat is a sample (`--vary`) and nothing else is random, the spread of the
 pairs shows how far the saving depends on the sampled values, not how certain the median is.
 """
 
@@ -55,7 +55,7 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all arms of a comparison."""
+    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -125,9 +125,9 @@ def summarise(
 ) -> list[CellResult]:
     """Return the result of each cell, in the order of `cells`.
 
-    `seed`: the seed of the experiment. `unchanging`: the comparisons without chance (see `without_chance`);
-    with `vary`, only the sampled values differ in their repeats. `asked`: the number of planned repeats; if
-    it is None, all repeats that ran.
+    `seed`: the seed of the experiment. `unchanging`: the comparisons in which nothing is random (see
+    `without_chance`), except sampled values with `vary`. `asked`: the number of planned repeats; if it is
+    None, all repeats that ran.
     """
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)

@@ -61,8 +61,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect if `interval` excludes 0. Return 0 if the effect is smaller than
-    `matters`, and None if that is uncertain."""
+    """Return 1 or -1, the sign of an effect, if `interval` excludes 0; 0 if the effect is smaller than
+    `matters`; None if neither is certain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -88,8 +88,8 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on the comparisons of one treatment. Too few repeats count as unclear, unless all
-    have too few."""
+    """Return the verdict on the comparisons of one treatment. If only some have too few repeats, these count
+    as unclear."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

@@ -72,8 +72,8 @@ class Payoff:
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
     """Yield the payoff of each treatment and middlebox whose open path was loaded in the same run.
 
-    Middleboxes that affect only QUIC are left out, and networks in which a host is behind the middlebox only
-    with a probability (`path_share`).
+    Middleboxes that affect only QUIC are left out, and so are networks in which a host is behind the
+    middlebox only with a probability (`path_share`). Rows with equal figures give one payoff.
     """
     for results in runs:
         of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))

@@ -59,7 +59,7 @@ def _is_judged(result: CellResult) -> bool:
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-# Estimates from few pairs are guesses, so a step adds pairs up to at most this multiple of their number.
+# Estimates from few pairs are guesses, so a step raises the number of pairs to at most this multiple.
 STEP_MAX: Final = 4
 
 

@@ -15,7 +15,8 @@ from fastopen.experiments import Comparison, PublishedCell, baseline_of, headlin
 
 # Improvements agree if they differ by at most this many percentage points.
 AGREE_POINTS: Final = 3.0
-# Rounding explains no larger difference between the printed percentage and the one computed from the times.
+# A larger difference between the printed percentage and the percentage computed from the times is not
+# rounding.
 PRINTED_POINTS: Final = 1.0
 # A handshake takes one RTT, and the request that waits for it at least another. So TFO saves half at most.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS

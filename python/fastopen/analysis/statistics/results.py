@@ -61,7 +61,7 @@ class Results:
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
     """Savings over the simplest first flight, by cell index; empty if first flights do not vary."""
     server_use: ServerUse | None = None
-    """The kernel's reports on external servers; None if no load with TFO used any."""
+    """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
     reasons: Reasons = field(default_factory=Reasons)
     """Empty unless set by `attribution.with_reasons`."""
 
@@ -89,7 +89,8 @@ class Results:
         return bool(network.down.loss or network.up.loss)
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note on savings that exceed their bound; empty if there are none."""
+        """Return the note on `beaten`, the cells whose savings exceed their bound; empty if there are
+        none."""
         cells = list(beaten)
         if not cells:
             return ""
