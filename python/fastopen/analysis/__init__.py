@@ -1,2 +1,1 @@
-"""Analyse results: compute the figures of a run (`statistics`), explain its load times (`attribution`),
-compare two runs (`comparison`), and check published figures (`audit`)."""
+"""Compute results of runs (`statistics`), explain and compare them, and check published ones (`audit`)."""

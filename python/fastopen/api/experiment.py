@@ -49,9 +49,8 @@ class Experiment:
         `fastopen run`.
 
         `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
-        numbers or flags. A list sweeps over its values; several lists are combined as `combine` states.
-        `client`, `tcp`, `origins` and `tls` can also be tables as in an experiment file. `network` names
-        networks instead of RTT and rates.
+        numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`
+        can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
 
         `repeats` is 10 by default, or 30 with `vary`. With `vary`, each repeat samples uncertain values
         (True, or spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is
@@ -109,8 +108,7 @@ class Experiment:
         return made
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy of the experiment with other `repeats`, `seed`, `arms` or `engines`. Raises
-        InputError."""
+        """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError."""
         made = self.__class__.__new__(self.__class__)
         made.__dict__.update(self.__dict__)
         try:

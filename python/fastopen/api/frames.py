@@ -19,8 +19,7 @@ DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "f
 
 
 def cells_frame(results: Results) -> "pd.DataFrame":
-    """Return a data frame with a row for each cell and the keys of `cells` in docs/json.md. Intervals have
-    two columns."""
+    """Return a data frame of the cells with the keys of docs/json.md. Intervals have two columns."""
     return _pandas().DataFrame(flat_cells(results))
 
 

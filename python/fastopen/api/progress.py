@@ -34,8 +34,7 @@ def _line(progress: RunProgress) -> str:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the output of the running notebook cell; outside IPython, one that does
-    nothing."""
+    """Return a function that replaces the output of the running notebook cell, or does nothing elsewhere."""
     try:
         ipython: Any = import_module("IPython")
     except ImportError:

@@ -36,8 +36,7 @@ class Run(Closing):
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """The outcome if this process executed the run, otherwise None: `interrupted`, and `faults` with
-        their jobs."""
+        """The outcome if this process executed the run, else None: `interrupted`, and `faults` with jobs."""
 
     def close(self) -> None:
         """Close the run's database. Nothing more can be read from it."""
@@ -59,8 +58,7 @@ class Run(Closing):
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each cell: page, network, transport, PLT, improvement, interval,
-        evidence."""
+        """Return a data frame with a row for each cell: its factors, PLT, improvement and evidence."""
         return cells_frame(self.results)
 
     def loads(self) -> "pd.DataFrame":
@@ -76,8 +74,7 @@ class Run(Closing):
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each load: cookies before the load, counters of the link and the
-        kernels."""
+        """Return a data frame with a row for each load: prior cookies, counters of link and kernels."""
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:
@@ -103,8 +100,7 @@ class Run(Closing):
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:
-        """Write all loads as `parquet`, `csv` or `har`, or their screenshots as `png`, into a new folder, and
-        return its path."""
+        """Export as `parquet`, `csv`, `har` or `png` (screenshots) into a new folder, and return its path."""
         export(self._store, Path(folder), form)
         return Path(folder)
 
@@ -155,10 +151,10 @@ def run(
     """Run an experiment, or resume its unfinished run in `output`.
 
     The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
-    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until the intervals reach at
-    most this far to either side, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is
-    the folder or URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do
-    the loads of virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
+    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until intervals have at most
+    this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or
+    URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do the loads of
+    virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
 
     An interrupt stops the worlds in order and returns the run with its finished loads. Call this function
     from the main thread, because worlds belong to the thread that starts them. Raises InputError and

@@ -177,8 +177,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the requests that changed most on both critical paths, then on requests of only one
-    path."""
+    """Yield a clause on the requests that changed most on both critical paths, then on those of one path."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -222,8 +221,7 @@ def _sent_again(segments: float | None) -> str:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run that has cells which the other lacks: their names, the first NAMED_MAX of
-    them."""
+    """Yield a line for each run that has cells which the other run lacks: the first NAMED_MAX names."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""

@@ -1,5 +1,4 @@
-"""Report a corpus in tables, sentences and JSON: savings over its pages, and the correlated properties of
-pages."""
+"""Report a corpus in tables, sentences and JSON: savings over its pages, and correlated page properties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -18,8 +17,7 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of the savings over pages, and one of correlations for at most `places` places (None:
-    all)."""
+    """Yield a table of the savings over pages, and one of correlations for at most `places` places."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -29,8 +27,7 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield for each place the saving by the preferred treatment, and the properties that correlate with
-    it."""
+    """Yield sentences on each place's saving by the preferred treatment, and on correlated properties."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -57,8 +54,7 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
 
 
 def pages_told(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all, or of a corpus the pages that save most or least at a
-    place."""
+    """Return the pages to describe one by one: all, or the pages of a corpus that save most or least."""
     if not results.distributions:
         return list(results.pages)
     listed: set[str] = set()

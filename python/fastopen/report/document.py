@@ -23,8 +23,7 @@ from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
-# The parts of the environment that change results. Without other parts, the same command prints the same
-# bytes on another day.
+# The parts of the environment that change results. Without the rest, output is the same on another day.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
@@ -72,8 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the list `setups`, to whose indices cells refer, and the keys of the only setup (None for
-    several)."""
+    """Return `setups`, to whose indices cells refer, and the keys of the only setup (None for several)."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}
@@ -156,8 +154,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """Return `draws` for an interval over samples of uncertain inputs, `repeats` for one over repeats,
-    otherwise None."""
+    """Return `draws` for an interval over samples of inputs, `repeats` for one over repeats, or None."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

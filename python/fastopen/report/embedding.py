@@ -25,8 +25,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a compact column: texts as indices into a list, numbers with six digits, finer than a screen
-    shows."""
+    """Return a column: indices of texts, or numbers with six digits, finer than a screen can show."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

@@ -18,8 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of the published cells, compared with the experiment as it stands (base) and the best
-    rig."""
+    """Return a table of the published cells, compared with the experiment as it is and the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),

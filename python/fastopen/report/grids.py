@@ -76,8 +76,7 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return one table of all pages, or of the given pages, with a column for the page if there are
-    several."""
+    """Return one table of all pages or of the given pages, with a page column if there are several."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -137,8 +136,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of each first flight's saving over the simplest one, and its bound; None if they do not
-    vary."""
+    """Return a table of first flights' savings over the simplest one, with bounds; None without any."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -172,8 +170,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
 
 
 def syn_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of the bytes that clients send first, compared with the room in a SYN; None if they do
-    not vary."""
+    """Return a table of the bytes that clients send first and that fit a SYN; None if they do not vary."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -203,8 +200,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of certificate sizes with equal round trips to the first byte; None if there are few
-    sizes."""
+    """Return a table of certificate sizes with equal round trips to the first byte; None for few sizes."""
     rtts = round_trips_of_sizes(results, page)
     if not rtts:
         return None
@@ -230,8 +226,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
 
 
 def _in_levels(found: Sequence[Level]) -> str:
-    """Return `3.000 (14,151), 4.000`: the round trips of each level, and its largest size, except the last
-    one."""
+    """Return `3.000 (14,151), 4.000`: the round trips of each level, and its largest size if not the last."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -258,8 +253,7 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of the interval in brackets after a saving, such as `95 %`; empty if there are no
-    brackets."""
+    """Return the level of the interval in brackets after a saving, such as `95 %`; empty without brackets."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -323,8 +317,7 @@ def sensitivity_grid(results: Results) -> Grid | None:
 
 
 def published_grid(results: Results) -> Grid | None:
-    """Return a table of measured and published figures, with corrected units and columns; None without
-    published ones."""
+    """Return a table of measured figures and corrected published ones; None if nothing was published."""
     found = discrepancies(results)
     if not found:
         return None
@@ -462,8 +455,7 @@ def invalid_grid(results: Results) -> Grid | None:
 
 
 def cells_grid(source: Source) -> Grid:
-    """Return a table with a row for each cell: the keys of the JSON document, published figures, the critical
-    path."""
+    """Return a table with a row for each cell: the keys of the JSON document, and the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
         path = source.attribution.breakdowns.get(result.cell.index)
@@ -502,8 +494,7 @@ def detail_grids(source: Source) -> list[Grid]:
 
 
 def _time(milliseconds: float | None, unit: str) -> Entry:
-    """Format a time without its unit: `1.648` for seconds, `63.4` for milliseconds, or a hyphen if it is
-    unknown."""
+    """Format a time without its unit: `1.648` for seconds, `63.4` for milliseconds, or a hyphen for None."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
@@ -512,8 +503,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Format a saving: `+3.1` with its interval `[3.0, 3.3]` aside. Deterministic results have no
-    interval."""
+    """Format a saving: `+3.1` with its interval `[3.0, 3.3]` aside, unless the result is deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""

@@ -16,8 +16,7 @@ _WHERE: Final = {
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a phrase on how these cells were loaded, such as `Over HTTPS and HTTP/2, as recorded`; empty for
-    no cell."""
+    """Return a phrase on these cells' loads: `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
     schemes: set[bool] = set()
     versions: set[str] = set()
     of_recording = named = False

@@ -16,8 +16,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
 def escaped(text: str) -> str:
-    """Escape text so that Markdown prints it unchanged, except for a list marker (`-`, `+` or `1.`) at its
-    beginning."""
+    """Escape text so that Markdown prints it unchanged, except a list marker (`-`, `+`, `1.`) in front."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return _SPECIAL.sub(r"\\\1", plain)
 

@@ -181,8 +181,7 @@ def _rates(results: Results) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield a phrase for each factor not in `named` that varies or differs from its default: `an MTU of 1280
-    and 1500 bytes`."""
+    """Yield phrases on factors not in `named` that vary or are unusual: `an MTU of 1280 and 1500 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -190,8 +189,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return a phrase with the factor's values at the points to which it applies. A key share, for example,
-    does not apply in cleartext."""
+    """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
     natural = factor.natural
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
     return factor.phrase.format(_distinct(map(factor.text_at, having)))

@@ -47,8 +47,7 @@ def html(source: Source) -> str:
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return the loads that a reader can choose (page and place, figures, packed data), and the number left
-    out."""
+    """Return the loads to choose from (page and place, figures, packed data), and the number left out."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

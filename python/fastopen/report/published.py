@@ -76,8 +76,7 @@ def _counts(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on the largest published savings that exceed all measured handshakes or half of the
-    load."""
+    """Yield sentences on the largest published savings that exceed our handshakes or half of the load."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:

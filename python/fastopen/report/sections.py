@@ -1,5 +1,4 @@
-"""Render the sections of a report one by one: a file has all of them, `fastopen browse` only requested
-ones."""
+"""Render the sections of a report one by one: a file has all, `fastopen browse` only requested ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -110,8 +109,7 @@ _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """Return the subject of a report: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium,
-    HTTP/2`."""
+    """Return the report's subject: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)

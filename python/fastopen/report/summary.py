@@ -51,8 +51,7 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks, by the preferred treatment. Each question is judged
-    separately."""
+    """Summarise the run over all pages and networks, by its preferred treatment and for each question."""
     arms = treatments_of(results.experiment.arms)
     if not arms:
         return Summary(NO_SYN if over_quic(results, results.cells) else NO_TREATMENT, "quiet", (), {})
@@ -102,9 +101,9 @@ def summarise_run(results: Results) -> Summary:
 
 
 def verdict_line(results: Results) -> str:
-    """Return the headline, with the savings of each treatment or, if verdicts differ, the verdict on each
-    question: `Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold
-    cookies -0.3 %.`"""
+    """Return the headline, then each treatment's savings or, if verdicts differ, each question's verdict:
+    `Worth turning on. With warm cookies TFO saves +1.2 to +3.4 % of page load time, with cold cookies -0.3
+    %.`"""
     summary = summarise_run(results)
     if summary.of_questions:
         return " ".join((summary.headline, *summary.of_questions))
@@ -169,8 +168,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult]) -> str:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map the page of each cell, and the network if it varies, to the cell's saving. All cells must have a
-    saving."""
+    """Map cells, named by page and by network if that varies, to their savings. No saving may be missing."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -181,15 +179,13 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _carried(cells: Sequence[CellResult]) -> str:
-    """Return the number of connections with data in their SYN: `1,000 of 1,000`; empty if there are no
-    connections."""
+    """Return the number of connections with data in their SYN: `1,000 of 1,000`; empty for no connections."""
     connections = sum(cell.connections for cell in cells)
     return f"{sum(cell.syn_data_connections for cell in cells):,} of {connections:,}" if connections else ""
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return figures by label. Savings are included only for one question, because several need separate
-    answers."""
+    """Return figures by label, with savings only for one question: several need separate answers."""
     loads = sum(cell.loads for cell in results.cells)
     valid = loads - sum(cell.invalid for cell in results.cells)
     tiles: dict[str, str] = {}

@@ -104,8 +104,7 @@ def _timing(pairs: list[_Pair]) -> Iterator[str]:
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
-    """Return all pairs if there are at most NAMED_MAX, otherwise the pairs with the smallest and the largest
-    gain."""
+    """Return all pairs if there are at most NAMED_MAX, else the two with the smallest and largest gain."""
     if len(pairs) <= NAMED_MAX:
         return pairs
     ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
@@ -135,8 +134,7 @@ def _where_it_went(place: Place) -> Iterator[str]:
 
 
 def _rtt(curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the growth of the saving with the RTT, for each series; if there are many, for the
-    first only."""
+    """Yield sentences on how the saving grows with the RTT, for each series or for the first of many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -177,8 +175,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence such as `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then one
-    with TFO."""
+    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then a sentence with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -197,8 +194,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause with the part of the page load time that transfer and processing take at both places;
-    empty if unknown."""
+    """Return a clause with the part of the PLT that transfer and processing take at both places, if known."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

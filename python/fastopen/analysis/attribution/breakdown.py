@@ -1,5 +1,4 @@
-"""Break down the page load times of a run: for each cell, the mean critical path and the load with the median
-page load time."""
+"""Break down the page load times of a run: each cell's mean critical path, and its median load."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,15 +33,13 @@ class Breakdown:
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return the change of each kind of wait from this breakdown to `after`, in ms; the sum is the change
-        of the PLT."""
+        """Return the change of each kind of wait to `after`, in ms; the sum is the change of the PLT."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A load to show in full: the valid load with its cell's median page load time (of two, the shorter
-    one)."""
+    """A load to show in full: the valid load with its cell's median PLT (of two, with the smaller one)."""
 
     record: LoadRecord
     path: CriticalPath
@@ -50,19 +47,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Breakdowns and shown loads by cell index, without cells that have no valid load or were observed only
-    at the origins."""
+    """Figures by cell index, without cells that have no valid load or were observed only at the origins."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
 
 
 def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
-    """Analyse valid loads of a run: of each cell, at most its equal part of `loads_max`, but at least one
-    load.
-
-    The loads nearest to the median page load time are taken, so that the choice is always the same.
-    """
+    """Analyse valid loads of a run, of each cell at most its equal part of `loads_max`, but at least one. The
+    loads nearest to the median page load time are taken, so that the choice is always the same."""
     experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)

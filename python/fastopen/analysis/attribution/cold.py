@@ -1,7 +1,6 @@
-"""Compute the part of the time of cold requests that the TCP handshake takes. A cold request waits for a
-handshake.
+"""Compute the TCP handshake's part of the time of cold requests: requests that wait for a handshake.
 
-The results are Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
+This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.
 """
 
@@ -60,8 +59,7 @@ class ColdRequests:
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the cold requests of each place that has any. Loads that were observed only at the origins are
-    left out."""
+    """Return the cold requests of each place that has any, without loads observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

@@ -1,5 +1,4 @@
-"""Describe the properties of a page that matter for TFO: connections, hosts, third parties, sizes,
-handshakes."""
+"""Describe the properties of a page that matter for TFO: connections, hosts, third parties, handshakes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -60,8 +59,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the place with the slowest handshakes in round trips, if queueing made them
-    slow."""
+    """Yield a sentence on the place with the slowest handshakes in round trips, if queueing delayed them."""
     slowest, worst_ms, worst_trips = "", 0.0, 0.0
     for place, path in paths:
         if path.handshakes and place.rtt_ms:

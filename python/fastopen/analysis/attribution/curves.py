@@ -18,8 +18,7 @@ class Place:
 
     comparison: Comparison
     name: str
-    """The values that distinguish the comparison from the page's other comparisons: `20 ms`, or `20 ms,
-    mget`."""
+    """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
     """The same values as part of a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
@@ -37,8 +36,7 @@ class Place:
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result of the most preferred treatment that was loaded; None if no treatment was
-        loaded."""
+        """Return the result of the most preferred treatment that was loaded; None if none was."""
         return headline_of(self.arms)
 
     @property
@@ -48,8 +46,7 @@ class Place:
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the breakdown of the most preferred treatment that has one; None if no treatment has a
-        breakdown."""
+        """Return the breakdown of the most preferred treatment that has a breakdown; None if none has."""
         return headline_of(self.breakdowns)
 
 

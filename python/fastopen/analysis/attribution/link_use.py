@@ -15,8 +15,7 @@ PADDED_BYTES: Final = 1200
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return the reason why `after` took longer than `before` on the same network; empty if no busy link
-    explains it."""
+    """Return the reason why `after` took longer on the same network; empty if no busy link explains it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns

@@ -65,8 +65,7 @@ class PieceChange:
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. The change of a request on only one path shows little by
-    itself."""
+    """True if the request is on both paths. A change of a request on only one path shows little by itself."""
 
     @property
     def change_ns(self) -> int:

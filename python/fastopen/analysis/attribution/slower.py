@@ -77,8 +77,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield a faster cell, a slower cell and the repeat to compare, if the slower cell has TFO or a shorter
-    RTT."""
+    """Yield a faster cell, a slower cell and the repeat to compare; the slower has TFO or a shorter RTT."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -111,11 +110,8 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield pairs of cells without TFO that differ only in a factor of COMPARED, with a repeat that both
-    have.
-
-    The first cell has the simplest value. All its loads are faster than all loads of the second cell, by more
-    than the smallest effect.
-    """
+    have. The first cell has the simplest value. All its loads are faster than all loads of the second cell,
+    by more than the smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -156,8 +152,7 @@ def _reason(
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
 ) -> str:
-    """Return the reason why `after`, whose critical path is `path`, took longer; empty if the loads show no
-    reason."""
+    """Return why `after`, whose critical path is `path`, took longer than `before`; empty if unknown."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
@@ -213,8 +208,7 @@ def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
 
 
 def _sent_again(was: _Carried, now: _Carried) -> str:
-    """Return a clause such as `1 segment of its connection had to be retransmitted (by the origin), against
-    0`."""
+    """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
     alike = sum(now.sent_again) == sum(was.sent_again)
@@ -224,8 +218,7 @@ def _sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions in the whole load; empty if there are not many more than in
-    `before`."""
+    """Return a clause on retransmissions in the whole load; empty if there are not many more than before."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -326,8 +319,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO that are slower over a shorter RTT have no improvement, so their increase is not
-    # ranked.
+    # Cells without TFO, slower over a shorter RTT, have no improvement: do not rank their increase.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return (
@@ -336,8 +328,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values of a COMPARED factor if the later value is slower
-    and a reason is known."""
+    """Yield a sentence for each question and pair of values of COMPARED, the later of which is slower."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)

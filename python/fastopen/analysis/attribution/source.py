@@ -28,8 +28,7 @@ class Source:
 
 
 def read_source(store: RunStore, results: Results | None = None) -> Source:
-    """Read a run for figures and reports. `results`: the run's results, if they have been computed
-    already."""
+    """Read a run for figures and reports. `results`: its results, if they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)

@@ -13,9 +13,8 @@ class FirstFlight:
     over_quic: bool = False
 
 
-# A TCP handshake takes one round trip, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, a request one. TCP Fast
-# Open (RFC 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves the
-# TLS handshake.
+# A TCP handshake, TLS 1.3, QUIC with TLS and a request take one round trip each, and TLS 1.2 takes two. TCP
+# Fast Open (RFC 7413) saves TCP's, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves TLS's.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

@@ -1,5 +1,4 @@
-"""Compare the printed improvement with the two printed times: find contradictions, wrong signs and swapped
-columns."""
+"""Compare the printed improvement with the two times: find contradictions, wrong signs, swapped columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,8 @@ class Range:
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
-    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times.
-
-    The improvement grows with the time without TFO and falls with the time with TFO, so extreme times give
-    the ends. `swapped`: exchange the two times.
-    """
+    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times. It
+    grows with the time without TFO and falls with the time with TFO, so extreme times give its ends."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -38,8 +34,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
 
 @dataclass(frozen=True)
 class Rounding:
-    """The distances by which a value may lie below and above its printed figure, in units of the last
-    digit."""
+    """The distances that a value may lie below and above its printed figure, in units of the last digit."""
 
     below: Decimal
     above: Decimal

@@ -34,8 +34,7 @@ def printed_rows(
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that follow from others, such as the key share from TLS, because they distinguish
-        # no rows.
+        # Leave out columns that follow from others, such as the key share from TLS: they distinguish no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )
@@ -73,8 +72,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the name of the first flight. For a page that uses TLS only in part, this is the shorter one,
-    without TLS."""
+    """Return the first flight's name; if a page uses TLS only in part, the shorter flight, without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -1,10 +1,8 @@
-"""Check limits that no page load can exceed: the saving by fewer handshakes, and the time for round trips and
-bytes.
+"""Check limits that no page load can exceed: the saving of its handshakes, and the time for its bytes.
 
-TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT for each connection that the
-load waited for in sequence. A request and its response follow each handshake. They take at least another RTT,
-which cannot be saved. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is
-known.
+TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
+waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
+cannot be saved. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,8 +69,7 @@ class MeasuredCell:
 
     @property
     def room(self) -> Decimal:
-        """Return the number of connections in sequence, each with one request, for which a load without TFO
-        has time."""
+        """Return how many connections in sequence, each with a request, fit into a load without TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
@@ -108,8 +105,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the load at a shorter RTT that leaves the least time for handshakes; None if there is
-    none."""
+    """Map each RTT to the load at a shorter RTT that leaves the least time for handshakes, or None."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

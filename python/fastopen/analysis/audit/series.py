@@ -12,8 +12,7 @@ from typing import Final
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.physics import MeasuredCell
 
-# The time of a load that only waits for round trips is proportional to the RTT. The additional half allows
-# for noise of few loads.
+# The time of a load of only round trips grows like the RTT. The additional half is for noise of few loads.
 GROWTH_MAX: Final = Decimal("1.5")
 # If a slope keeps more than this part of its value, the change may be noise of few loads.
 SLOPE_MIN: Final = Decimal("0.5")

@@ -39,8 +39,7 @@ NUMBER_LENGTH_MAX: Final = 40
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row as printed. `off` and `tfo` are the times without and with TFO, in `unit`. A value is None if
-    the table lacks it."""
+    """One row as printed: times without (`off`) and with TFO in `unit`. Values are None if not printed."""
 
     line: int
     experiment: str
@@ -56,15 +55,13 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs over which the improvement is a median; 1 or None if it comes from the two
-    times."""
+    """The number of pairs if the improvement is their median; 1 or None if it comes from the two times."""
     flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
     flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the largest rounding error of the times in `unit`: half of the last digit of the more
-        precise time."""
+        """Return the largest rounding error of the times in `unit`: half a digit of the more precise one."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property
@@ -89,8 +86,7 @@ class PrintedTable:
 
 
 def read_table(path: Path) -> PrintedTable:
-    """Return the rows of a file in order, and the ignored columns. Raises InputError that names file, line
-    and column."""
+    """Return the rows in order, and the ignored columns. Raises InputError with file, line and column."""
     place = str(path)
     rows = _rows(read_text(path, "save the table as UTF-8"), place)
     first, columns = next(rows, (0, list[str]()))

@@ -22,9 +22,7 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[Finding]]:
     """Return the true unit of each line's times, in seconds, by line number, and the findings on wrong units.
-
-    The table is judged as a whole first, then single cells that differ from it.
-    """
+    The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
     findings: list[Finding] = []
     # The median ratio decides on the table, so that one odd cell does not.
@@ -54,8 +52,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if times in `unit` leave too little time for the round trips of the first response without
-    TFO."""
+    """Return True if the times in `unit` are shorter than the round trips of a first response without TFO."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

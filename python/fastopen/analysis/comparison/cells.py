@@ -32,8 +32,7 @@ class CellChange:
 
     page: str
     where: str
-    """The values that distinguish the cell from its page's other cells with the same arm, such as `20 ms`;
-    may be empty."""
+    """The values that distinguish the cell from others of its page and arm, such as `20 ms`; may be empty."""
     before: CellResult
     after: CellResult
     basis: Basis
@@ -45,8 +44,7 @@ class CellChange:
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the median loads. These changes add up to the difference of the two
-    loads."""
+    """The waits that differ between the two median loads. Their changes add up to the loads' difference."""
     reason: str
     """The reason why the median load takes longer; empty if it does not, or if no reason was found."""
     evidence_changed: bool = False
@@ -130,8 +128,7 @@ class Kinship:
     def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
     ) -> tuple[tuple[PieceChange, ...], str]:
-        """Return the waits that changed, and the reason why the second load is longer, if it is and the page
-        is the same."""
+        """Return the changed waits, and the reason if the second load is longer and the page is the same."""
         if was is None or now is None:
             return (), ""
         pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]

@@ -25,8 +25,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but not all of its interval does, or it has none. More repeats may
-    decide."""
+    """The median exceeds the limit, but not all of its interval does, or it has none. Repeats may decide."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"

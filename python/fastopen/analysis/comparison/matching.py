@@ -1,8 +1,7 @@
 """Match the cells of two runs by page, arm and the values of factors.
 
-If a factor has one value in each run, and these two values differ, cells are matched without the factor, and
-it is listed as a setting that differs. So a run with an initial window of 4 can be compared with a run with a
-window of 10.
+If a factor has one value in each run, and these values differ, it is not used for matching but listed as a
+setting that differs. So runs with initial windows of 4 and of 10 can be compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

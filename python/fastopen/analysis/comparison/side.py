@@ -12,8 +12,7 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs to compare: its results, the breakdown of its load times, and the seeds of its
-    loads."""
+    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""

@@ -20,11 +20,9 @@ NORMAL: Final = NormalDist()
 
 
 def median_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Return both ends of the 95 % interval of the median; None for fewer than VALUES_MIN values.
-
-    For fewer than FULL_MIN values, the interval is their range, which contains the median with the
-    probability `confidence_of`. If all values are equal, both ends are this value.
-    """
+    """Return both ends of the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer
+    than FULL_MIN values, the interval is their range, which contains the median with the probability
+    `confidence_of`. If all values are equal, both ends are this value."""
     if len(values) < VALUES_MIN:
         return None
     if len(values) < FULL_MIN or min(values) == max(values):
@@ -65,11 +63,8 @@ def change_interval(
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability that the interval of this many values contains the true median, 0 to 1.
-
-    The range of a few values contains the median unless all values lie on one side of it (Hettmansperger and
-    Sheather 1986).
-    """
+    """Return the probability that the interval of this many values contains the true median, 0 to 1. A range
+    of values contains it unless all lie on one side (Hettmansperger and Sheather 1986)."""
     if values < VALUES_MIN:
         return 0.0
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values
@@ -97,11 +92,7 @@ def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") ->
 
 def median_acceleration(data: "NDArray[np.float64]") -> float | None:
     """Return the jackknife acceleration of the median of sorted `data`; None if all jackknife medians are
-    equal.
-
-    A jackknife median leaves out one value. There are only two or three different ones, because only the
-    position of this value matters: below the middle, in the middle or above.
-    """
+    equal. They depend only on the position of the left-out value: below, in or above the middle."""
     import numpy as np
 
     half, odd = divmod(len(data), 2)

@@ -22,8 +22,7 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The upper bound `ms` of the saving, and the PLT `plt_ms` without TFO. Each is a median over the
-    baseline's loads."""
+    """The upper bound `ms` of the saving, and the PLT without TFO: medians over the baseline's loads."""
 
     ms: float
     plt_ms: float
@@ -41,8 +40,7 @@ class Bound:
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound from (sum of sequential handshakes, PLT) of the baseline's valid loads in ns; None
-    without a PLT.
+    """Return the bound from (sequential handshakes, PLT) of valid baseline loads in ns; None without a PLT.
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:

@@ -12,8 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Metrics of a cell from its browser. Numbers of requests are medians over valid repeat views; None
-    without one."""
+    """A cell's metrics from its browser. Numbers of requests are medians over valid repeat views, if any."""
 
     requests: float | None
     from_cache: float | None

@@ -25,8 +25,7 @@ from fastopen.runs import LoadRow
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind in the contract, the number of loads, an
-    example."""
+    """A reason why loads were invalid or repeated: its kind in the contract, number of loads, and example."""
 
     kind: str
     loads: int
@@ -35,8 +34,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """The results of one cell: PLTs in milliseconds, improvements in percent. A figure is None if no valid
-    load provides it."""
+    """One cell's results: PLTs in milliseconds, improvements in percent; None without a valid load."""
 
     cell: Cell
     loads: int
@@ -100,15 +98,13 @@ class CellResult:
 
     @property
     def confidence(self) -> float:
-        """Return the probability that `interval` contains the median, 0 to 1; 1 if `deterministic` or for
-        `range90`."""
+        """Return the probability that `interval` contains the median; 1 if it is exact or `range90`."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
     @property
     def stated_percent(self) -> tuple[float, ...]:
-        """Return the savings to state in sentences: both ends of `interval` if `varied`, otherwise the
-        median."""
+        """Return the savings to state in sentences: both ends of `interval` if `varied`, else the median."""
         if self.varied and self.interval is not None:
             return self.interval
         return () if self.improvement_percent is None else (self.improvement_percent,)
@@ -123,12 +119,9 @@ def summarise(
     *,
     vary: bool = False,
 ) -> list[CellResult]:
-    """Return the result of each cell, in the order of `cells`.
-
-    `seed`: the seed of the experiment. `unchanging`: the comparisons in which nothing is random (see
-    `without_chance`), except sampled values with `vary`. `asked`: the number of planned repeats; if it is
-    None, all repeats that ran.
-    """
+    """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
+    `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
+    with `vary`. `asked`: the number of planned repeats; if it is None, all repeats that ran."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
@@ -150,8 +143,6 @@ def summarise(
 
 @dataclass(frozen=True)
 class _Loads:
-    """The loads of one cell."""
-
     superseded: list[LoadRow]
     counted: list[LoadRow]
     """The last attempts; only these count."""
@@ -180,8 +171,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of the saving over these loads, which must be the baseline's; None without a
-        PLT."""
+        """Return the upper bound of the saving, if these are the baseline's loads; None without a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 

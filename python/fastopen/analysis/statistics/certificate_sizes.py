@@ -34,11 +34,8 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips by size of the chain in bytes, for the first comparison of each setting and each
-    arm.
-
-    The result is empty if the run has few sizes, or if links have a rate, because then every byte takes time.
-    """
+    """Return the round trips by chain size in bytes, for the first comparison of each setting, and by arm.
+    Return nothing if the run has few sizes, or if links have a rate, because then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -7,11 +7,9 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     """Return the correlation, from -1 (every pair got slower) to 1 (every pair got faster); None without
     pairs.
 
-    `differences` are positive for pairs that got faster. Pairs without a difference are ignored; if there are
-    no others, the result is 0. The correlation is the favourable part of the rank sum of Wilcoxon's
-    signed-rank test minus the unfavourable part (Kerby 2014). Page load times are skewed, with little spread
-    in an emulated network: Cohen's d, in units of this spread, would be huge. Outliers do not move ranks
-    either.
+    It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
+    (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
+    network: Cohen's d, in units of this spread, would be huge. Outliers do not move ranks either.
     """
     moved = [difference for difference in differences if difference != 0]
     if not moved:

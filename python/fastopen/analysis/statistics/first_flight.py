@@ -31,8 +31,7 @@ class FirstFlight:
     """Figures on the first flights of one load; None if a load lacks a figure."""
 
     client_hello_bytes: int | None
-    """The size of the smallest ClientHello over TCP. TFO saves a round trip only if all of it fits into the
-    SYN."""
+    """The size of the smallest ClientHello over TCP. TFO saves a round trip only if all fits into the SYN."""
     secured_connections: int
     """The number of connections with TLS."""
     most_to_a_host: int

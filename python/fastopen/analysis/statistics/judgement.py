@@ -88,8 +88,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on the comparisons of one treatment. If only some have too few repeats, these count
-    as unclear."""
+    """Return the verdict on a treatment. Too few repeats in some comparisons count as an unclear effect."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

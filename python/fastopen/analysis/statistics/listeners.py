@@ -1,5 +1,4 @@
-"""Summarise the kernel's reports on external servers: their listeners in loads with TFO, and their
-connections to the origins."""
+"""Summarise the kernel's reports on external servers: listeners with TFO, and connections to the origins."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

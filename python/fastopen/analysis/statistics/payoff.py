@@ -36,8 +36,7 @@ class Payoff:
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving if this share of the paths, 0 to 1, is broken, and `visits` share the
-        cost."""
+        """Return the mean saving if this share of paths, 0 to 1, is broken and `visits` share the cost."""
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:
@@ -71,10 +70,7 @@ class Payoff:
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
     """Yield the payoff of each treatment and middlebox whose open path was loaded in the same run.
-
-    Middleboxes that affect only QUIC are left out, and so are networks in which a host is behind the
-    middlebox only with a probability (`path_share`). Rows with equal figures give one payoff.
-    """
+    Middleboxes that affect only QUIC are left out, and networks with a `path_share` below 1."""
     for results in runs:
         of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
         for alike in of_row.values():

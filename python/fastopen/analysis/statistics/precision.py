@@ -19,8 +19,7 @@ class UntilInterval:
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next; empty if each comparison is precise enough or has the maximum number
-        of repeats."""
+        """Return the jobs to run next; empty if each comparison is precise enough or has the most repeats."""
         asked = run.asked()
         wanted = {
             comparison: min(repeats + self._more(results, comparison), self.max_repeats)
@@ -47,15 +46,13 @@ class UntilInterval:
         )
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of improvements that are less precise than wanted, or whose precision is
-        unknown."""
+        """Return the number of improvements that are less precise than wanted, or of unknown precision."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats narrow the cell's interval; False for the baseline, and if repeats are
-    samples."""
+    """Return True if more repeats narrow the cell's interval; False for baselines and for samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
@@ -64,8 +61,8 @@ STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half the width of the improvement's 95 % interval in percentage points; None if repeats are
-    samples, or for fewer than FULL_MIN pairs."""
+    """Return half the width of the improvement's 95 % interval in percentage points: 0 if deterministic, None
+    if repeats are samples or if there are fewer than FULL_MIN pairs."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:

@@ -15,8 +15,7 @@ from fastopen.experiments import Comparison, PublishedCell, baseline_of, headlin
 
 # Improvements agree if they differ by at most this many percentage points.
 AGREE_POINTS: Final = 3.0
-# A larger difference between the printed percentage and the percentage computed from the times is not
-# rounding.
+# Rounding cannot explain a larger difference between the printed percentage and the times.
 PRINTED_POINTS: Final = 1.0
 # A handshake takes one RTT, and the request that waits for it at least another. So TFO saves half at most.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
@@ -38,8 +37,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A published cell, with the measured baseline and preferred treatment; None for an arm that was not
-    loaded."""
+    """A published cell, with the measured baseline and preferred treatment; None if an arm was not loaded."""
 
     comparison: Comparison
     theirs: PublishedCell
@@ -75,8 +73,7 @@ class Discrepancy:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Return the labels: first on the published figures, then on the comparison with the measured
-        figures."""
+        """Return the labels: first on the published figures, then on their comparison with measured ones."""
         return (*self._of_print(), *self._of_both())
 
     def _of_print(self) -> Iterator[Label]:
@@ -123,10 +120,8 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Map each page to the growth of its PLT without TFO per millisecond of RTT, (published, measured).
-
-    The growth is the number of sequential round trips. Pages that were loaded with only one RTT are left out.
-    """
+    """Map each page to the growth of its PLT without TFO per millisecond of RTT, (published, measured). The
+    growth is the number of sequential round trips. Pages that were loaded with only one RTT are left out."""
     known = {}
     for page in dict.fromkeys(one.comparison.page for one in found):
         of_rtt = {

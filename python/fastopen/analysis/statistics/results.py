@@ -33,8 +33,7 @@ class Reasons:
     """Explanations for loads that took unexpectedly long."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
-    """Reasons by the index of the slower cell: slower with TFO than without, or over a shorter RTT than over
-    a longer one."""
+    """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
     of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version than
     the faster one, or resumes sessions or sends early data."""
@@ -89,8 +88,7 @@ class Results:
         return bool(network.down.loss or network.up.loss)
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note on `beaten`, the cells whose savings exceed their bound; empty if there are
-        none."""
+        """Return the note on cells whose savings exceed their bound (`beaten`); empty if there are none."""
         cells = list(beaten)
         if not cells:
             return ""

@@ -54,8 +54,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a parameter for zooming while the shift key is held: the wheel zooms, dragging moves, a double
-    click resets."""
+    """Return a parameter to zoom with shift held: the wheel zooms, dragging moves, a double click resets."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

@@ -18,8 +18,7 @@ PNG_SCALE: Final = 3.0
 
 
 def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
-    """Write each figure in each format, and return the paths. Raises InputError if the folder is not
-    writable."""
+    """Write each figure in each format, and return the paths. Raises InputError if they cannot be written."""
     written = []
     taken: set[str] = set()
     try:

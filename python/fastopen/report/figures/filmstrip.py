@@ -1,5 +1,4 @@
-"""Draw the pictures that a browser showed over time: as a strip with a row for each arm, and as an
-animation."""
+"""Draw the pictures that a browser showed over time: as a strip with a row for each arm, and as a GIF."""
 
 from __future__ import annotations
 
@@ -60,11 +59,9 @@ class Film:
 def export_filmstrips(
     source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder.
-
-    Return the number of comparisons that have pictures. `place`: the run's name in errors. Raises InputError,
-    also if there are no pictures, and MachineError.
-    """
+    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
+    the number of comparisons that have pictures. `place`: the run's name in errors. Raises InputError, also
+    if there are no pictures, and MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(source, place), 1):

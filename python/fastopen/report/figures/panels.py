@@ -56,10 +56,8 @@ def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
-    """Return the chart once for each panel, in the order of the rows.
-
-    `width` and `height`: the size of a panel in pixels. `labels`: additional width for its labels.
-    """
+    """Return the chart once for each panel, in the order of the rows. `width` and `height`: the size of a
+    panel in pixels. `labels`: additional width for its labels."""
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
@@ -72,8 +70,7 @@ def title_of(source: Source, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels side by side: as many as fit or, if possible, so that each page fills whole
-    rows."""
+    """Return the number of panels side by side: as many as fit, if possible in whole rows for each page."""
     of_page: dict[str, set[str]] = {}
     for row in rows:
         of_page.setdefault(row.get("page", ""), set()).add(row["panel"])

@@ -55,8 +55,7 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
 
 
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield rows for the waits of each request in order, then for the critical path, which is drawn over
-    them."""
+    """Yield rows for the waits of each request, then for the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
@@ -247,8 +246,7 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Return an axis of requests, the first at the top: their names or, if too many, every fifth or tenth
-    number."""
+    """Return an axis of requests, the first at the top: with names, or with every fifth or tenth number."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

@@ -1,5 +1,4 @@
-"""Draw, for each property of a rig, how many published savings agree with only this property, or without
-it."""
+"""Draw how many published savings agree with only one property of a rig, and with the best rig without it."""
 
 from typing import Any, Final
 
@@ -18,8 +17,7 @@ LETTER: Final = 7.5
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw points for each property, with lines for the base and the best rig; None if no property is
-    declared."""
+    """Draw points for each property, and lines for the base and the best rig; None without properties."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

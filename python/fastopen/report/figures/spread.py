@@ -10,8 +10,7 @@ POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of the median improvement, or the range of samples; (None, None) if there is
-    none."""
+    """Return the interval of the median improvement, or the range of samples; (None, None) if unknown."""
     return (None, None) if result.deterministic or result.interval is None else result.interval
 
 
@@ -35,8 +34,7 @@ def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return pairs of a value and the share of values up to it; for more than POINTS_MAX values, only some
-    pairs."""
+    """Return pairs of a value and the share of values up to it; of more than POINTS_MAX values, only some."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

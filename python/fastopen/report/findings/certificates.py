@@ -52,8 +52,7 @@ class Cost:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the cost of each larger kind of certificates over the smallest kind, on all networks
-    together."""
+    """Yield a finding on the cost of each larger kind of certificates over the smallest, for all networks."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
         kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)
@@ -133,6 +132,5 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
 
 
 def _figures(costs: Sequence[Cost]) -> dict[str, float]:
-    """Return the smallest and the largest added time."""
     added = [one.added_ms for one in costs]
     return {"added_ms_min": min(added), "added_ms_max": max(added)}

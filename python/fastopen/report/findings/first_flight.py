@@ -45,8 +45,7 @@ def _finding(question: str, *sentences: str) -> Finding:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return the rows of a page by question. The cells of a row differ only in the factors `apart` and in
-    their arms."""
+    """Return rows by question. The cells of a row differ only in their arms and the factors `apart`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -64,11 +63,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 
 
 def _best(results: Results, rows: Sequence[Flights], *, versions: bool = False) -> Iterator[str]:
-    """Yield a sentence on each first flight that is the fastest of some rows, with its saving over the
-    simplest one.
-
-    With `versions`, the rows have several HTTP versions, and the sentences name them.
-    """
+    """Yield a sentence on each first flight that is fastest in some rows, with its saving over the simplest.
+    With `versions`, the rows have several HTTP versions, and the sentences name them."""
     wins: dict[Key, list[Gain]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -104,8 +100,7 @@ def _added(rows: Sequence[Flights]) -> Iterator[str]:
 
 
 def _gain(results: Results, plain: CellResult, best: CellResult) -> Gain:
-    """Return the saving of `best` over `plain` in percent, and its bound; the bound is None unless it is over
-    `plain` too."""
+    """Return the saving of `best` over `plain` in percent, and its bound if that is over `plain` too."""
     bound = results.flight_savings.get(best.cell.index)
     known = None if bound is None or bound.over != plain.cell.index else bound.bound.percent
     return _saving(plain, best) or 0.0, known

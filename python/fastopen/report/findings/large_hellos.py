@@ -38,8 +38,7 @@ class Price:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the price of each large key share behind each middlebox that changes it, over all
-    networks."""
+    """Yield findings on large key shares' prices behind each middlebox that changes them, on all networks."""
     found = grouped(_prices(results, page))
     for (path, large, small, name), prices in found.items():
         # Middleboxes that act on QUIC let TCP pass, and vice versa.

@@ -22,8 +22,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
         if headline is not None and found is not None:
             words = NO_UNKNOWN if found.most is None else UNKNOWNS[found.most]
             of_unknown[words].append(results.factors.name(row))
-    # Usually no sampled value stands out, so rows without such a value are mentioned only if another row has
-    # one.
+    # Usually no value stands out, so rows without such a value are mentioned only if another row has one.
     if of_unknown.keys() - {NO_UNKNOWN}:
         total = sum(map(len, of_unknown.values()))
         many = total > ROWS_IN_WORDS

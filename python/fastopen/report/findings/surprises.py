@@ -34,8 +34,7 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on surprising figures in a page's table, with their question if they do not apply to
-    all."""
+    """Yield findings on surprising figures in a page's table, with their question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
@@ -55,8 +54,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding on values of a factor with which all loads take equally long, to the nanosecond, in
-    virtual time."""
+    """Yield a finding on values of a factor with which virtual loads take equally long to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -126,8 +124,7 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on surprising figures, for a table of many pages that has no sentences for each
-    page."""
+    """Yield sentences on surprising figures, for a table of pages that have no sentences of their own."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     questions = questions_of(results, of_pages)
     arms = treatments_of(results.experiment.arms)
@@ -144,8 +141,7 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if every SYN had data but saved nothing, because the ClientHello does not fit into a
-    SYN."""
+    """Yield a finding if every SYN had data but saved nothing, because no SYN can hold the ClientHello."""
     smallest = results.experiment.smallest_effect
     hellos: list[int] = []
     room, remedy = 0, ""
@@ -231,8 +227,7 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data with cold cookies: the first connection to a host only requests a
-    cookie."""
+    """Yield a finding if no SYN had data, because the first connection to a host only requests a cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -261,8 +256,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
-    """Yield findings on times that contradict the growth of the RTT, as `fastopen audit` would report them,
-    with reasons."""
+    """Yield findings on growth of times with the RTT that `fastopen audit` would report, with reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
     series = dict.fromkeys(
@@ -282,8 +276,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of median times and median savings differ by at least the smallest
-    effect."""
+    """Yield a finding if savings of medians differ from median savings by at least the smallest effect."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell
@@ -302,8 +295,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
 ) -> Iterator[tuple[AuditFinding, str]]:
-    """Yield the findings of an audit of these cells, as if published, each with its place. Each series varies
-    only in RTT."""
+    """Audit these cells like a published table, in series over the RTT; yield each finding and its place."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

@@ -63,8 +63,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, with the questions to which it applies before it, unless it applies to
-    all."""
+    """Return each sentence once, after the questions to which it applies, unless these are all."""
     of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
@@ -137,11 +136,8 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield each kind of invalid load, with the number of loads and a line on its rows and arms with an
-    example.
-
-    A line is such as `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`.
-    """
+    """Yield kind, number and line for each kind of invalid loads. A line is such as `Invalid at 20 ms: cold:
+    3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
@@ -168,8 +164,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> str:
-    """Return a sentence on the effect row by row; for many rows, on the number of rows with each effect, and
-    its range."""
+    """Return a sentence on the effect in each row or, for many rows, on the count and range of effects."""
     smallest = results.experiment.smallest_effect
     of_effect = {
         effect: found
@@ -195,8 +190,7 @@ def _sentence(results: Results, cells: Sequence[CellResult], opening: str) -> st
 
 
 def _telling(results: Results, cells: Sequence[CellResult]) -> list[Factor]:
-    """Return the factors that name rows: the RTT if it varies, and others unless their values make no
-    difference."""
+    """Return the factors that name rows: the RTT if it varies, and others unless they make no difference."""
     others = [one for one in results.factors.varying if not one.question and one.name != "rtt"]
     rtts = [one for one in results.factors.varying if one.name == "rtt" and results.factors.varying_rtt]
     telling = [*others, *rtts]
