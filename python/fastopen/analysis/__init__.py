@@ -1,1 +1,1 @@
-"""Analyse runs: compute figures (`statistics`, `audit`), explain (`attribution`) and compare them."""
+"""Compute results of runs (`statistics`), explain and compare them, and check published ones (`audit`)."""

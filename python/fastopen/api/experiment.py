@@ -51,12 +51,12 @@ class Experiment:
         `fastopen run`.
 
         `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
-        numbers or flags. A list is a sweep, combined as `combine` states. `client`, `tcp`, `origins` and
-        `tls` can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
+        numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`
+        can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
 
         `repeats` is 10 by default, or 30 with `vary`. With `vary`, each repeat samples uncertain values
         (True, or spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is
-        random. With `off2` among `transports`, it is an A/A test.
+        random. With `off2` among `transports`, the experiment is an A/A test.
 
         `where` and `sample` select from the pages of paths, as in `fastopen run`; `Page` objects are always
         loaded. With `as_imported`, recorded waits are server think time, without subtraction of the queueing
@@ -109,7 +109,7 @@ class Experiment:
         return made
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy of the experiment with other `repeats`, `seed`, `arms` or `engines`."""
+        """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError."""
         made = self.__class__.__new__(self.__class__)
         made.__dict__.update(self.__dict__)
         try:

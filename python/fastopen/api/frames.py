@@ -19,12 +19,12 @@ DTYPES: dict[Kind, str] = {"int": "Int64", "float": "float64", "text": "str", "f
 
 
 def cells_frame(results: Results) -> "pd.DataFrame":
-    """Return a row for each cell with the keys of `cells` in docs/json.md; intervals have two columns."""
+    """Return a data frame of the cells with the keys of docs/json.md. Intervals have two columns."""
     return _pandas().DataFrame(flat_cells(results))
 
 
 def table_frame(run: RunReader, name: str) -> "pd.DataFrame":
-    """Return a table of an export by its name."""
+    """Return a table of an export, such as `requests`, as a data frame."""
     flat = Flattener.of(run)
     if name == "loads":
         return _frame(TABLES[name], (flat.load(row) for row in run.loads()))

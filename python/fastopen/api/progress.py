@@ -1,4 +1,4 @@
-"""Show the progress of a run in a notebook, in a line that is rewritten."""
+"""Show the progress of a run in a notebook, on one line that is rewritten."""
 
 import time
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def _line(progress: RunProgress) -> str:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the output of the running notebook cell."""
+    """Return a function that replaces the output of the running notebook cell, or does nothing elsewhere."""
     try:
         ipython: Any = import_module("IPython")
     except ImportError:

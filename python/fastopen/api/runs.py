@@ -36,10 +36,10 @@ class Run(Closing):
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """The outcome, if this process executed the run: `interrupted`, and `faults` with their jobs."""
+        """The outcome if this process executed the run, else None: `interrupted`, and `faults` with jobs."""
 
     def close(self) -> None:
-        """Close the run's folder. Nothing can be read afterwards."""
+        """Close the run's database. Nothing more can be read from it."""
         self._store.close()
 
     @property
@@ -58,23 +58,23 @@ class Run(Closing):
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a row for each cell: page, network, transport, PLT, improvement, interval, evidence."""
+        """Return a data frame with a row for each cell: its factors, PLT, improvement and evidence."""
         return cells_frame(self.results)
 
     def loads(self) -> "pd.DataFrame":
-        """Return a row for each load, valid or not. docs/json.md lists the columns."""
+        """Return a data frame with a row for each load, valid or not. docs/json.md lists the columns."""
         return table_frame(self._store, "loads")
 
     def requests(self) -> "pd.DataFrame":
-        """Return a row for each request; `load` joins it to `loads`."""
+        """Return a data frame with a row for each request; its column `load` joins it to `loads`."""
         return table_frame(self._store, "requests")
 
     def connections(self) -> "pd.DataFrame":
-        """Return a row for each connection, with TCP_INFO of both ends."""
+        """Return a data frame with a row for each connection, with TCP_INFO of both ends."""
         return table_frame(self._store, "connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a row for each load: cookies before the load, counters of the link and of the kernels."""
+        """Return a data frame with a row for each load: prior cookies, counters of link and kernels."""
         return table_frame(self._store, "evidence")
 
     def load(self, job: str, load: str) -> LoadRecord:
@@ -100,7 +100,7 @@ class Run(Closing):
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:
-        """Write all loads as `parquet`, `csv` or `har` into a new folder, and return its path."""
+        """Export as `parquet`, `csv`, `har` or `png` (screenshots) into a new folder, and return its path."""
         export(self._store, Path(folder), form)
         return Path(folder)
 
@@ -151,10 +151,10 @@ def run(
     """Run an experiment, or resume its unfinished run in `output`.
 
     The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
-    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until the intervals are that
-    narrow to either side, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the
-    folder or URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do the
-    loads of virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
+    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until intervals have at most
+    this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or
+    URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do the loads of
+    virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
 
     An interrupt stops the worlds in order and returns the run with its finished loads. Call this function
     from the main thread, because worlds belong to the thread that starts them. Raises InputError and

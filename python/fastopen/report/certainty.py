@@ -1,4 +1,4 @@
-"""Describe the certainty of a run: noise floor, precision, repeats needed, outliers."""
+"""Describe the certainty of a run's results: noise floor, precision, repeats needed, outliers."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,13 +7,13 @@ from fastopen.analysis.statistics import CellResult, Results, half_width_percent
 from fastopen.common.phrases import decapitalised, plural, with_sign
 from fastopen.experiments import CONTROL, Role
 
-# The precision for which needed repeats are computed: percentage points to either side.
+# The half-width of intervals, in percentage points, for which the number of needed repeats is computed.
 WANTED_PERCENT: Final = 1.0
 NAMED: Final = 3
 
 
 def certainty_lines(results: Results) -> Iterator[str]:
-    """Yield the sentences that apply to this run; none if it has no noise."""
+    """Yield sentences on the noise floor, the precision and the outliers of this run, if it has any."""
     noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
     yield from _noise_floor([cell for cell in noisy if cell.cell.arm.role is Role.CONTROL])
     yield from _precision(results, [cell for cell in noisy if cell.cell.arm.role is Role.TREATMENT])

@@ -142,7 +142,7 @@ def _percent_of(cell: CellChange) -> float:
 
 
 def _by(cell: CellChange) -> str:
-    """Return the change of a cell's page load time: `+44 ms (+3.1 %)`."""
+    """Return the change of a cell's page load time: `+44 ms (+3.1 %)`, or `not known`."""
     if cell.plt is None:
         return "not known"
     return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
@@ -155,7 +155,7 @@ def moved(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield the largest changes on the critical paths of the NAMED_MAX cells that changed most."""
+    """Yield lines on the critical paths of the NAMED_MAX cells that changed most."""
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -165,7 +165,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return the kinds of wait, then the requests, that changed most; empty if a critical path is unknown."""
+    """Return a text on the kinds of wait, then the requests, that changed on the critical path, and the
+    reason. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -176,7 +177,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield the requests on both median critical paths that changed most, and the sum of the others."""
+    """Yield a clause on the requests that changed most on both critical paths, then on those of one path."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -199,7 +200,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield the changes in the evidence of the kernels between the two runs."""
+    """Yield lines on the changes in the kernels' evidence, for the first NAMED_MAX cells with any."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         before, after = cell.before, cell.after
@@ -220,7 +221,7 @@ def _sent_again(segments: float | None) -> str:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield the names of the cells that only one of the runs has."""
+    """Yield a line for each run that has cells which the other run lacks: the first NAMED_MAX names."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -228,7 +229,7 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, Tone]]:
-    """Yield a line for each limit, followed by a line for each cell in which it does not hold."""
+    """Yield a line for each limit, followed by a line for each cell in which the limit does not hold."""
     for limit in dict.fromkeys(check.limit for check in checks):
         own = [check for check in checks if check.limit == limit]
         counts = Counter(check.verdict for check in own)
@@ -245,7 +246,7 @@ def _tone(check: Check) -> Tone:
 
 
 def check_words(check: Check) -> str:
-    """Return the figure that the check limits, in words."""
+    """Return the change that the check limits, in words, or the number of invalid loads if it is unknown."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

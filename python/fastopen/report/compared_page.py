@@ -20,13 +20,13 @@ from fastopen.report.compared import (
 from fastopen.report.path_pieces import kind_colours, path_bars, pieces_grid
 from fastopen.report.templates import environment, whole_page
 
-# The number of cells whose critical paths are drawn, and of changed waits listed for each.
+# The maximum number of cells whose critical paths are drawn, and of changed waits listed for each.
 PATHS_MAX: Final = 60
 PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
-    """Return the whole file. `checks`: the checks of each comparison."""
+    """Return the HTML of the file. `checks`: the checks of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",

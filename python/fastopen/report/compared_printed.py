@@ -21,7 +21,7 @@ from fastopen.report.compared import (
 def comparison_renderables(
     compared: RunComparison, checks: Sequence[Check], width: int
 ) -> Iterator[RenderableType]:
-    """Yield everything in order, differences of settings first, for a terminal with `width` columns."""
+    """Yield the sentences and tables of a comparison, settings first, for a terminal with `width` columns."""
     yield from filled(side_lines(compared), width, indent="   ")
     yield Text()
     notes: dict[str, None] = {}

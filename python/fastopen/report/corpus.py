@@ -1,4 +1,4 @@
-"""Report a corpus in tables, sentences and JSON: savings over its pages, and properties that correlate."""
+"""Report a corpus in tables, sentences and JSON: savings over its pages, and correlated page properties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,14 +10,14 @@ from fastopen.experiments import treatments_of
 from fastopen.report.entries import MISSING, of_factor
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
-# The number of correlations in a sentence.
+# The maximum number of correlations in a sentence.
 NAMED: Final = 3
 # The number of pages with the largest savings, and with the smallest, that are listed individually.
 EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield tables of the savings over pages and of correlations, the latter for at most `places` places."""
+    """Yield a table of the savings over pages, and one of correlations for at most `places` places."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -27,7 +27,7 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield for each place the saving of the headline arm, and the properties that correlate with it."""
+    """Yield sentences on each place's saving by the preferred treatment, and on correlated properties."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -54,7 +54,7 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
 
 
 def pages_told(results: Results) -> list[str]:
-    """Return the pages to list one by one: all, or in a corpus those that save most or least at a place."""
+    """Return the pages to describe one by one: all, or the pages of a corpus that save most or least."""
     if not results.distributions:
         return list(results.pages)
     listed: set[str] = set()

@@ -23,7 +23,7 @@ from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
-# The parts of the environment that change figures. The same command prints the same bytes on another day.
+# The parts of the environment that change results. Without the rest, output is the same on another day.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
@@ -54,7 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return the cells as rows of a table, without lists; factors have the same columns as in an export."""
+    """Return one flat row for each cell. Intervals, published figures and factors get columns of their own,
+    factors those of an export; other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -70,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the list `setups`, to whose indices cells refer, and the keys of a setup, None if several."""
+    """Return `setups`, to whose indices cells refer, and the keys of the only setup (None for several)."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}
@@ -153,7 +154,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """Return the kind of interval: of samples (`draws`) or over `repeats`; None if there is none."""
+    """Return `draws` for an interval over samples of inputs, `repeats` for one over repeats, or None."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

@@ -1,4 +1,4 @@
-"""Embed figures in an HTML page: compact, and inert whatever text they contain."""
+"""Embed figures in an HTML page, compactly and so that no text in them can act as HTML or script."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column: texts as indices into a list, numbers with six digits, finer than a screen shows."""
+    """Return a column: indices of texts, or numbers with six digits, finer than a screen can show."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

@@ -1,4 +1,4 @@
-"""Report a search for the rig behind published figures in tables and sentences."""
+"""Report the result of a search for the rig behind published figures in tables and sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of the published cells, compared with the base and the best rig."""
+    """Return a table of the published cells, compared with the experiment as it is and the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of how each declared property changes the number of savings that agree."""
+    """Return a table of the declared properties, each with its effect on the number of savings that agree."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),

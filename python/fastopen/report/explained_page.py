@@ -1,4 +1,4 @@
-"""Write a search for the rig behind published figures as one HTML file without network and scripts."""
+"""Write the result of a search for the rig behind published figures as one HTML file, without scripts."""
 
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.figures.rigs import cells_by_property
@@ -8,7 +8,7 @@ from fastopen.workflows.explain import Explained
 
 
 def explained_html(found: Explained) -> str:
-    """Return the whole file. All texts are escaped, because the rig's file may come from others."""
+    """Return the HTML of the file. All texts are escaped, because the rig's file may come from others."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,

@@ -1,4 +1,4 @@
-"""Make the tables of a run."""
+"""Make the tables of a run's results, for any output format."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -54,9 +54,9 @@ from fastopen.report.findings.paint import paint_grid
 from fastopen.report.published import label_texts
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
-# In published tables, only the network varies.
+# Factors in tables with published figures, in which only the network varies.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-# Factors that change the bytes that a client sends first or that fit into a SYN.
+# Factors that change how many bytes a client sends first or how many fit into a SYN.
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
 )
@@ -78,7 +78,7 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return one table of all pages, or of the given pages, with a column for the page."""
+    """Return one table of all pages or of the given pages, with a page column if there are several."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -138,7 +138,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return the saving of each first flight over the simplest, and its bound; None if they do not vary."""
+    """Return a table of first flights' savings over the simplest one, with bounds; None without any."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -178,7 +178,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
 
 
 def syn_grid(results: Results, page: str) -> Grid | None:
-    """Return the part of each first flight that fits into a SYN; None if it is the same in all rows."""
+    """Return a table of the bytes that clients send first and that fit a SYN; None if they do not vary."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -187,7 +187,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
         if sent is not None:
             room = syn_data_max(results.experiment.networks[comparison.network])
             sizes.setdefault((sent, room), comparison)
-    # The client sends the same with other certificate sizes or windows.
+    # Other factors, such as certificate sizes and windows, do not change these bytes.
     deciding = [one for one in factors.varying if one.name in DECIDING_CLIENT_BYTES]
     if len(sizes) < 2:
         return None
@@ -208,7 +208,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return the certificate sizes with equal round trips to the first byte; None if the run has none."""
+    """Return a table of certificate sizes with equal round trips to the first byte; None for few sizes."""
     rtts = round_trips_of_sizes(results, page)
     if not rtts:
         return None
@@ -234,7 +234,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
 
 
 def _in_levels(found: Sequence[Level]) -> str:
-    """Return `3.000 (14,151), 4.000`: round trips up to each size. The last level has no end."""
+    """Return `3.000 (14,151), 4.000`: the round trips of each level, and its largest size if not the last."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -261,7 +261,7 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of the interval that brackets after a saving show; empty if there are no brackets."""
+    """Return the level of the interval in brackets after a saving, such as `95 %`; empty without brackets."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -300,7 +300,7 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note if brackets are missing or are ranges of samples; otherwise empty."""
+    """Return a note if brackets are missing or are ranges of samples; otherwise an empty string."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -321,7 +321,7 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid | None:
-    """Return the correlation of each saving with the sampled values; None without samples."""
+    """Return a table of the correlations of each saving with the sampled values; None if samples are few."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -348,7 +348,7 @@ def sensitivity_grid(results: Results) -> Grid | None:
 
 
 def published_grid(results: Results) -> Grid | None:
-    """Return our figures and the published ones in their true unit and columns; None if none exist."""
+    """Return a table of measured figures and corrected published ones; None if nothing was published."""
     found = discrepancies(results)
     if not found:
         return None
@@ -399,7 +399,7 @@ def published_grid(results: Results) -> Grid | None:
 
 
 def path_grid(source: Source) -> Grid:
-    """Return the mean critical path of each cell, in milliseconds."""
+    """Return a table of the mean critical path of each cell, in milliseconds."""
     rows = [
         (
             *cell_heads(page, place.name, arm),
@@ -419,7 +419,7 @@ def path_grid(source: Source) -> Grid:
 
 
 def cold_grid(source: Source) -> Grid | None:
-    """Return the handshake's part of the time of requests at each place; None without cold requests."""
+    """Return a table of the handshake's part of request times at each place; None without cold requests."""
     rows = []
     for one in cold_requests(source):
         low, high = one.interval or (None, None)
@@ -441,7 +441,7 @@ def cold_grid(source: Source) -> Grid | None:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """Return the reports of the kernels on each cell, and the measured network."""
+    """Return a table of the kernels' evidence on each cell, with the measured RTT."""
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
@@ -473,7 +473,7 @@ def evidence_grid(results: Results) -> Grid:
 
 
 def invalid_grid(results: Results) -> Grid | None:
-    """Return invalid loads and attempts that were repeated, with reasons; None if there are none."""
+    """Return a table of the reasons for invalid loads and for repeated attempts; None if there are none."""
     rows = [
         (
             *cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name),
@@ -490,7 +490,7 @@ def invalid_grid(results: Results) -> Grid | None:
 
 
 def cells_grid(source: Source) -> Grid:
-    """Return a row for each cell: the keys of the JSON document, published figures, and the critical path."""
+    """Return a table with a row for each cell: the keys of the JSON document, and the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
         path = source.attribution.breakdowns.get(result.cell.index)
@@ -507,7 +507,7 @@ def cells_grid(source: Source) -> Grid:
 
 
 def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
-    """Yield every table in order. For a paper, the results of all pages are one table."""
+    """Yield every table in order. For a paper or a corpus, the results of all pages are one table."""
     results = source.results
     yield from corpus_grids(results)
     if results.distributions or for_paper:
@@ -529,7 +529,7 @@ def detail_grids(source: Source) -> list[Grid]:
 
 
 def _time(milliseconds: float | None, unit: str) -> Entry:
-    """Return `1.648` in seconds, `63.4` in milliseconds, or a hyphen."""
+    """Format a time without its unit: `1.648` for seconds, `63.4` for milliseconds, or a hyphen for None."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
@@ -538,7 +538,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Return `+3.1` with its interval `[3.0, 3.3]` aside; deterministic results have no interval."""
+    """Format a saving: `+3.1` with its interval `[3.0, 3.3]` aside, unless the result is deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
@@ -552,7 +552,8 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the rates that all rows share: `4 Mbit/s down, 256 kbit/s up`, or with the networks' names."""
+    """Return the rates that all rows share (`4 Mbit/s down, 256 kbit/s up`). If all networks are named ones,
+    return each name with its rates."""
     varying = {factor.name for factor in results.factors.registered}
     networks = results.experiment.networks
     if all_named(networks):

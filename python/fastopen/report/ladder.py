@@ -9,14 +9,14 @@ from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import time, with_sign
 from fastopen.common.terminal import plain
 
-# Unicode 17, section 21.1: the bits of a braille character's number above this one are its dots 1 to 8.
+# The braille character without dots. Its lowest eight bits set the dots 1 to 8 (Unicode 17, section 21.1).
 BLANK: Final = 0x2800
 # A bar uses the second row of dots from below: the left and the right half of a character.
 BAR: Final = (0x04, 0x20)
 # A load is a column of four dots.
 LOAD: Final = (0x47, 0xB8)
 WIDTH_MIN: Final = 16
-# If the encoding has no braille: the characters for the bar and for a load.
+# The characters for the bar and for a load, if the encoding has no braille.
 PLAIN: Final = "-|"
 
 
@@ -51,7 +51,7 @@ def _rungs(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return the median and the saving by TFO."""
+    """Return the median and, if known, the saving by TFO; a hyphen without valid loads."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"
@@ -59,7 +59,8 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar of `room` characters with two columns of dots each. The longest load ends at the right."""
+    """Return a bar of `room` characters, each two columns of dots wide, from 0 at the left to `longest_ms` at
+    the right. It ends at the median, and each load has a mark."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

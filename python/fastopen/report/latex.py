@@ -33,14 +33,14 @@ _ESCAPES: Final = {
 
 
 def escaped(text: str) -> str:
-    """Return the text so that LaTeX prints it unchanged; control characters become spaces."""
+    """Escape the text so that LaTeX prints it unchanged. Unprintable characters become spaces."""
     return "".join(_ESCAPES.get(letter, letter if letter.isprintable() else " ") for letter in text)
 
 
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
-    """Return a `table` for each grid, to be \\input; it needs the packages booktabs and textcomp.
+    """Return a `table` environment for each grid, to be \\input; it needs the packages booktabs and textcomp.
 
-    Labels are `tab:`, the name and the title, such as `tab:run-evidence-of-each-cell`.
+    The label of a table is `tab:`, the name and the grid's title, such as `tab:run-evidence-of-each-cell`.
     """
     lines = [f"% {_comment(line)}" for line in ("Needs \\usepackage{booktabs,textcomp}.", *preamble)]
     return "\n".join([*lines, *(_table(grid, name) for grid in grids)])
@@ -70,7 +70,7 @@ def _table(grid: Grid, name: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """Return lower-case letters, digits and hyphens, which LaTeX does not interpret."""
+    """Reduce the text to lower-case letters, digits and hyphens, which LaTeX does not interpret."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60] or "x"
 
 
@@ -79,5 +79,5 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the text on one line; in a LaTeX comment, only the end of the line has a meaning."""
+    """Return the text on one line, because a line break would end the LaTeX comment."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

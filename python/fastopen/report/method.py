@@ -56,7 +56,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield sentences on the TLS sessions of an earlier visit, if any setup has them."""
+    """Yield paragraphs on TLS sessions from an earlier visit, if any setup resumes sessions."""
     setups = [setup for setup in results.experiment.setups if setup.tls is not None]
     encrypted = [setup.tls for setup in setups if setup.tls is not None]
     began = {tls.session for tls in encrypted}
@@ -83,7 +83,7 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """Return a description of the visit that left the tickets."""
+    """Return a description of the earlier visit, which obtained the session tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"
@@ -153,7 +153,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
 
 
 def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
-    """Yield the kernel settings of both ends, equal ones only once."""
+    """Yield the kernel settings of both ends; settings that are equal at both ends only once."""
     client, origins = world.sysctls.client, world.sysctls.origins
     for name in sorted({*client, *origins}):
         if client.get(name) == origins.get(name):
@@ -184,7 +184,7 @@ def _rates(results: Results) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield other factors that vary or differ from their default: `an MTU of 1280 and 1500 bytes`."""
+    """Yield phrases on factors not in `named` that vary or are unusual: `an MTU of 1280 and 1500 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -192,7 +192,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return the factor's values at points where it applies: a key share does not apply in cleartext."""
+    """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
     natural = factor.natural
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
     if factor.words:
@@ -266,7 +266,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on a client's connections. With HTTP/2 or HTTP/3 it opens one to each host."""
+    """Return the limits on a client's connections. With HTTP/2 or HTTP/3, a client opens one to each host."""
     one_each = {
         version
         for setup in setups

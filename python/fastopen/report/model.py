@@ -1,4 +1,4 @@
-"""Define findings as data, for the terminal, HTML, Markdown and JSON."""
+"""Define findings as data that the terminal, HTML, Markdown and JSON share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
 from fastopen.report.vega import library
 
-# The most bytes of the file that single loads may take, so that reports also open on a phone.
+# The maximum size of the file's data on single loads, so that reports also open on a phone.
 LOADS_BYTES_MAX: Final = 5_000_000
 
 
@@ -47,10 +47,10 @@ def html(source: Source) -> str:
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return the loads to choose from (page and network, figures, packed data), and the number left out."""
+    """Return the loads to choose from (page and place, figures, packed data), and the number left out."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
-    # All loads need the same figures, because the figures of a chosen load replace those on the page.
+    # All loads need the same figures, because the figures of a chosen load replace the figures on the page.
     traced = any(has_trace(arms) for _, _, arms in loads)
     drawn = (waterfall, *([tcp_trace] if traced else []), timing_breakdown)
     for page, place, arms in loads:

@@ -17,7 +17,7 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the bar of each path by name, from milliseconds by kind; all bars have the same scale."""
+    """Return (name, pieces of the bar) of each path from its milliseconds by kind, all on the same scale."""
     longest = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     return [(name, list(_bar(kinds_ms, longest))) for name, kinds_ms in paths.items()]
 
@@ -33,7 +33,7 @@ def _bar(kinds_ms: Mapping[Kind, float], longest_ms: float) -> Iterator[dict[str
 
 
 def kinds_of(path: CriticalPath) -> dict[Kind, float]:
-    """Return the milliseconds of each kind on the path of one load."""
+    """Return the milliseconds of each kind of wait on the critical path of one load."""
     return {kind: path.total_ns(kind) / 1e6 for kind in Kind}
 
 
@@ -53,7 +53,7 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
 
 
 def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
-    """Return a table of the changes from one path to another."""
+    """Return a table of the waits that changed from one critical path to another."""
     rows = tuple(
         (
             Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),

@@ -42,7 +42,7 @@ EXTREMES: Final = 3
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield everything to print about a run, for a terminal with `width` columns."""
+    """Yield everything that is printed about a run, for a terminal with `width` columns."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -110,7 +110,7 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield the cells that the headline treatment speeds up most and least, and why some get slower."""
+    """Yield sentences on the cells that TFO speeds up most and least, and on why some get slower."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]

@@ -1,4 +1,4 @@
-"""Describe in sentences how published figures differ from ours, and why."""
+"""Describe in sentences how published figures differ from measured ones, and why."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 from fastopen.analysis.statistics import AGREE_POINTS, Discrepancy, Label, Results, slopes
 from fastopen.common.phrases import capitalised, plural
 
-# The number of cells that are named; if there are more, the ones with the largest differences.
+# The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3
-# Times, or slopes, that differ by more than this factor come from a different load.
+# Page load times, or their slopes over RTT, that differ by more than this factor come from different loads.
 OTHER_LOAD: Final = 1.5
 
-# The text for a terminal of 80 columns, and the meaning.
+# The text of each label for a terminal of 80 columns, and its meaning.
 LABELS: Final = {
     Label.SLOWER: ("slower", "their times are longer with TFO than without"),
     Label.UNSIGNED: ("unsigned", "their table prints the size of the difference without its sign"),
@@ -31,7 +31,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels of a cell in words. Those in OF_PRINT include the printed improvement."""
+    """Return the labels of a cell in words. Labels in OF_PRINT include the printed improvement."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -75,7 +75,7 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield the cells with the largest published savings that exceed our handshakes or half of the load."""
+    """Yield sentences on the largest published savings that exceed our handshakes or half of the load."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
@@ -93,7 +93,8 @@ def _trips(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """Return a sentence if times without TFO, or their growth with the RTT, differ much; else empty."""
+    """Return a sentence if the published times without TFO, or their growth with the RTT, differ from the
+    measured ones by more than OTHER_LOAD; otherwise an empty string."""
     parts = []
     ratios = [one.theirs_longer for one in found if one.comparison.page == page]
     known = [ratio for ratio in ratios if ratio is not None]

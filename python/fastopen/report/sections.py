@@ -1,4 +1,4 @@
-"""Render each section of a report by itself: the file has all, `fastopen browse` only requested ones."""
+"""Render the sections of a report one by one: a file has all, `fastopen browse` only requested ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from fastopen.report.templates import environment
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-# If there are more pages, a heading only gives their number.
+# If there are more pages, a heading gives only their number.
 NAMED_PAGES: Final = 4
 
 
@@ -46,7 +46,7 @@ def part_html(part: Part, source: Source) -> Markup:
 
 
 def verdict_html(results: Results) -> Markup:
-    """Return the verdict without reading records of loads, so that it can be shown first."""
+    """Return the section with the verdict, which can be shown first because it needs no records of loads."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 
@@ -108,7 +108,7 @@ _CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """Return what was measured: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
+    """Return the report's subject: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)

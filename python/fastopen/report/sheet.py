@@ -1,4 +1,4 @@
-"""Write a table as CSV (RFC 4180), for spreadsheets and data frames: the values, without rounding."""
+"""Write the values of a table as CSV (RFC 4180) without rounding, for spreadsheets and data frames."""
 
 import csv
 import io

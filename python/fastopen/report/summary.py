@@ -54,7 +54,7 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise all pages and networks by the headline arm. Each question is judged separately."""
+    """Summarise the run over all pages and networks, by its preferred treatment and for each question."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(discrepancies(results))
@@ -118,7 +118,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Return the savings of cells by page, and by network if that varies. All cells must have a saving."""
+    """Map cells, named by page and by network if that varies, to their savings. No saving may be missing."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -141,7 +141,7 @@ def _active(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return figures by label; savings only for one question, because several need separate answers."""
+    """Return figures by label, with savings only for one question: several need separate answers."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

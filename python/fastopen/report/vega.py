@@ -32,7 +32,7 @@ def _bundled() -> str:
 
 
 def _keep(path: Path, script: str) -> None:
-    """Write the file atomically, because other processes may read it. If that fails, do without a cache."""
+    """Write the file atomically, because other processes may read it. On failure, do without a cache."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, script)

@@ -1,4 +1,4 @@
-"""Explain where the time of page loads went, and how much of it TCP Fast Open could save."""
+"""Explain page load times: the waits on the critical path, the saving by TCP Fast Open, and slow loads."""
 
 from fastopen.analysis.attribution.answers import Answer, page_answers, run_answers
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, Shown, attribute

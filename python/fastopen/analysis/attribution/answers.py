@@ -30,7 +30,7 @@ from fastopen.common.phrases import (
 from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
 
-# A page with more comparisons than this is summed up by the two with the smallest and largest gain.
+# At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison whose headline arm has an improvement, so that none of these values is missing."""
+    """A comparison whose preferred treatment has an improvement, so that no field is missing."""
 
     place: Place
     baseline: CellResult
@@ -70,7 +70,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the questions that can be answered for one page, with their answers."""
+    """Return the answers to all questions that the run can answer for one page."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -89,13 +89,13 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the questions that can be answered by comparing pages, with their answers."""
+    """Return the answer to the question which pages gain most and least; empty for fewer than two pages."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
 
 def _ends(pairs: list[_Pair]) -> list[_Pair]:
-    """Return all pairs if they are few, otherwise the ones with the smallest and largest gain."""
+    """Return all pairs if there are at most NAMED_MAX, else the two with the smallest and largest gain."""
     if len(pairs) <= NAMED_MAX:
         return pairs
     ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
@@ -103,7 +103,8 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Return the change of each part of the critical path in ms, without changes below CHANGE_MIN_MS."""
+    """Return by how many ms TFO changes each kind of wait on the critical path, without changes below
+    CHANGE_MIN_MS; empty if a path is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -131,7 +132,7 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the saving along each series of RTTs; if there are many, on the first only."""
+    """Yield sentences on how the saving grows with the RTT, for each series or for the first of many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -156,7 +157,8 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences that compare each value of a varying setting with its first value."""
+    """Yield sentences that compare the first value of each varying setting with its other values. The RTT,
+    and settings that no verdict may mix, are left out."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -176,7 +178,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then the same with TFO."""
+    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then a sentence with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -195,7 +197,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause with the part of the page load time that no handshake affects, for both places."""
+    """Return a clause with the part of the PLT that transfer and processing take at both places, if known."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

@@ -1,4 +1,4 @@
-"""Break down the page load times of a run: the mean critical path of each cell, and one load to show."""
+"""Break down the page load times of a run: each cell's mean critical path, and its median load."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# Analysing a load of fifty requests takes two milliseconds; more loads would hardly change a mean.
+# Analysing a load of fifty requests takes two milliseconds, and more loads would hardly change the means.
 LOADS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean over loads of one cell, in milliseconds. The values of `kinds_ms` add up to `plt_ms`."""
+    """Means over loads of one cell, in milliseconds. The values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
     """The number of analysed loads; in a large run, not all of the cell's loads."""
@@ -29,17 +29,17 @@ class Breakdown:
     connections: float
 
     def share(self, kind: Kind) -> float:
-        """Return the part of the page load time that this kind takes, 0 to 1."""
+        """Return the part of the page load time that this kind of wait takes, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return by how many ms each kind is longer in `after`; the sum is the change of the PLT."""
+        """Return the change of each kind of wait to `after`, in ms; the sum is the change of the PLT."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One whole load: the valid load with the median page load time of its cell (of two, the shorter one)."""
+    """A load to show in full: the valid load with its cell's median PLT (of two, with the smaller one)."""
 
     record: LoadRecord
     path: CriticalPath
@@ -47,17 +47,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """By cell index; cells without valid loads, or observed only at the origins, are missing in both."""
+    """Figures by cell index, without cells that have no valid load or were observed only at the origins."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
 
 
 def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
-    """Analyse the valid loads of a run. If there are more than `loads_max`, take equally many of each cell.
-
-    The loads nearest to the median page load time are taken, so that the choice is always the same.
-    """
+    """Analyse valid loads of a run, of each cell at most its equal part of `loads_max`, but at least one. The
+    loads nearest to the median page load time are taken, so that the choice is always the same."""
     experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
@@ -71,7 +69,7 @@ def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_M
             _, client = loaded_with(experiment, cell, row.repeat)
             path = critical_path(pages[cell.page], record, client)
             if path is None:
-                # Observed only at the origins, like all loads of this cell.
+                # The load was observed only at the origins, like all loads of this cell.
                 break
             taken.append(Shown(record, path))
         if taken:

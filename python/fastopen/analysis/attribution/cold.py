@@ -1,4 +1,4 @@
-"""Compute the part of cold requests' time that the TCP handshake takes. Cold requests wait for a handshake.
+"""Compute the TCP handshake's part of the time of cold requests: requests that wait for a handshake.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.
@@ -16,14 +16,14 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The answered requests at one place, from the median load without TFO of each page."""
+    """The requests with a response at one place, from the median load without TFO of each page."""
 
     place: str
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """For each request: its duration until the last byte, and the handshake's part of it. The duration starts
-    when the request is queued and its connection opened or, if it follows others on an HTTP/1.1 connection,
-    when it is sent."""
+    """For each request: its duration until the last byte of the response, and the handshake's part of it. The
+    duration starts when the request has been queued and its connection opened. For a request that follows
+    others on an HTTP/1.1 connection, it starts when the request is sent."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -39,7 +39,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the handshake's part of each cold request in percent, in ascending order."""
+        """Return the handshake's part of the time of each cold request in percent, in ascending order."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -59,7 +59,7 @@ class ColdRequests:
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the places that have cold requests. Loads observed only at the origins have none."""
+    """Return the cold requests of each place that has any, without loads observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

@@ -1,4 +1,4 @@
-"""Describe what matters for TFO on a page: connections, hosts, third parties, sizes, handshakes."""
+"""Describe the properties of a page that matter for TFO: connections, hosts, third parties, handshakes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,16 +10,16 @@ from fastopen.common.phrases import capitalised, plural, share, size, time
 from fastopen.pages import Page
 from fastopen.pages.domains import registrable_domain, third_parties
 
-# Verdicts, each with the smallest part of the page load time that handshakes on the critical path take.
+# Verdicts, each with the smallest part of the page load time that handshakes on the critical path must take.
 LENDS_ITSELF: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
     (0.0, "It suits TFO little"),
 )
 
-# Waits that take a smaller part of the page load time are not mentioned.
+# Waits for a free connection are not mentioned if they take a smaller part of the page load time.
 READY_MIN: Final = 0.01
-# In round trips. A handshake on an idle link takes one.
+# Handshakes are slow if they take this many round trips on average. On an idle link, each takes one.
 SLOW_HANDSHAKE: Final = 1.3
 
 
@@ -59,7 +59,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the slowest handshake if it took longer than a round trip because of queueing."""
+    """Yield a sentence on the place with the slowest handshakes in round trips, if queueing delayed them."""
     slowest, worst_ms, worst_trips = "", 0.0, 0.0
     for place, path in paths:
         if path.handshakes and place.rtt_ms:

@@ -1,13 +1,13 @@
-"""Find the critical path of a load: walk back from the load event over the last wait of each step.
+"""Find the critical path of a load by walking back from the load event to the navigation start.
 
-The walk starts at the last byte before the load event. It goes back over the response's transfer and the wait
-for its first byte to the sending of the request, and then to the last event that the request waited for: the
-handshake of its connection, the end of the request that occupied the connection (or a place under the limit
-on connections), or the response from which the client learned of the request. So time in a queue is explained
-by the previous request. `ready_ns` is the total of such time.
+The walk starts at the last response before the load event. It goes back over the response's transfer and the
+wait for its first byte to the sending of the request, and then to the last event that the request waited for:
+the handshake of its connection, the end of the request that occupied the connection (or a place under the
+limit on connections), or the response from which the client learned of the request. So time in a queue is
+explained by the previous request. `ready_ns` is the total time in queues.
 
 Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. If a
-request then had to open another connection, it also waited for the first handshake, which counts.
+request then had to open another connection, its wait for the first handshake counts too.
 
 The handshakes on the path are no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
 """
@@ -26,19 +26,19 @@ from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
 @dataclass(frozen=True)
 class Sent:
-    """A request that was answered completely. Times are in nanoseconds since the navigation start."""
+    """A request with a complete response. Times are in nanoseconds since the navigation start."""
 
     resource: int
     connection: int | None
-    """None if the client's cache answered; then all times are the time of the response."""
+    """None if the client's cache answered; then the four times below are the end of the response."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When the connection was opened; None if the request followed others on an HTTP/1.1 connection."""
+    """When the connection was opened; None if cached, or after other requests on an HTTP/1.1 connection."""
     looked_up: Span | None = None
-    """When the host's name was looked up; None if the request did not wait for that."""
+    """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
     secured_ns: int | None = None
     """When the TLS handshake was complete; None without TLS, or if `opened_ns` is None."""
@@ -46,12 +46,12 @@ class Sent:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the connection could have been opened if the address had been known."""
+        """Return when the connection could have been opened if the address had been known, or None."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
 class Waits:
-    """The graph of a load: which request waited for which other request."""
+    """The requests and handshakes that each request of a load waited for."""
 
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page
@@ -70,13 +70,13 @@ class Waits:
             if sent.connection in last_on:
                 self._before[sent.resource] = last_on[sent.connection]
             last_on[sent.connection] = sent
-        # Only a connection that carried no more requests afterwards can have made room for another.
+        # A connection can make room for another connection only after its last request has ended.
         self._ended = sorted(last_on.values(), key=lambda sent: sent.end_ns)
         self._ends = [sent.end_ns for sent in self._ended]
         self._last_document = self._end_of_redirects()
 
     def last(self) -> Sent | None:
-        """Return the request whose end the load event waited for."""
+        """Return the last request whose end the load event waited for; None if there is none."""
         counted = [
             sent
             for sent in self._of_resource.values()
@@ -85,10 +85,8 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
-        """Return the request that kept `sent` waiting: on its connection, or by the limit on connections.
-
-        None if `sent` did not wait: it was sent, or its connection was opened, as soon as it was queued.
-        """
+        """Return the request whose end `sent` waited for, or None if it waited for no request. This is the
+        previous request on its connection, or the last one on a connection that made room for another."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -99,7 +97,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the handshakes to the origin that ran while `sent` waited for a connection, latest first."""
+        """Return the handshakes to its origin that ran while `sent` waited for a connection, latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -107,7 +105,7 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose response told the client of this request."""
+        """Return the request whose complete response revealed this request to the client, if any."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.
@@ -115,7 +113,7 @@ class Waits:
         return None if index is None else self._of_resource.get(index)
 
     def known_ns(self, sent: Sent, initiator: Sent) -> int:
-        """Return when enough of the initiator's response had arrived to reveal the request."""
+        """Return the time when enough of the initiator's response had arrived to reveal the request."""
         resource = self._page.resources[sent.resource]
         redirects = self._page.resources[initiator.resource].redirect_to is not None
         if self._client.profile == "mget" or resource.initiator_at_bytes is None or redirects:
@@ -133,7 +131,7 @@ class Waits:
 
 
 def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Iterable[Sent]:
-    """Return the requests that were answered completely; for each resource, only the one sent last."""
+    """Return the requests with a complete response; for each resource, only the one that was sent last."""
     connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
@@ -185,7 +183,7 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 
 class _Walk:
-    """The current time of the walk back, and the segments found so far, the latest first."""
+    """The state of the walk back: its current time, and the segments found so far, the latest first."""
 
     def __init__(self, plt_ns: int) -> None:
         self.cursor_ns = plt_ns
@@ -193,7 +191,7 @@ class _Walk:
         self.ready: list[tuple[int, int]] = []
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a segment from `start_ns` to the cursor and move the cursor there, if that is earlier."""
+        """Add a segment from `start_ns` to the cursor and move the cursor there, if `start_ns` is earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
@@ -201,7 +199,7 @@ class _Walk:
 
 
 def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
-    """Walk back over one request. Return the request that it waited for, None at the first request."""
+    """Walk back over one request, and return the request that it waited for; None if there is none."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:

@@ -1,4 +1,4 @@
-"""Arrange the comparisons of a page in series along one factor, for the lines and panels of figures."""
+"""Arrange the comparisons of a page as series along one factor, for the lines and panels of figures."""
 
 import re
 from collections.abc import Iterable
@@ -14,45 +14,46 @@ from fastopen.experiments.factors import RTT
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison: its network and setup, and the results of its arms by name."""
+    """One comparison: its network and setup, and the results of its arms by the arm's name."""
 
     comparison: Comparison
     name: str
-    """The values that distinguish it from the page's other comparisons: `20 ms`, or `20 ms, mget`."""
+    """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
     """The same values as part of a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """The value that tables show for each varying factor, by the factor's name."""
     numbers: dict[str, float]
-    """The values of numeric factors, in the unit of the table's column."""
+    """The values of numeric factors by the factor's name, in the unit of the table's column."""
     arms: dict[ArmName, CellResult]
     breakdowns: dict[ArmName, Breakdown]
 
     @property
     def baseline(self) -> CellResult | None:
-        """Return the arm that the others are compared with; None if it was not loaded."""
+        """Return the result of the arm that the others are compared with; None if that arm was not loaded."""
         return baseline_of(self.arms)
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the most preferred treatment that was loaded; None if none was."""
+        """Return the result of the most preferred treatment that was loaded; None if none was."""
         return headline_of(self.arms)
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the breakdown of the loads without TFO; None if there is none."""
+        """Return the breakdown of the loads without TFO; None if they have no breakdown."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the breakdown of the loads of the most preferred treatment; None if there is none."""
+        """Return the breakdown of the most preferred treatment that has a breakdown; None if none has."""
         return headline_of(self.breakdowns)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ in one factor, in ascending order; `name` is what they share."""
+    """Comparisons of one page that differ only in one factor, in ascending order of numeric values. `name`
+    gives their common values of other factors."""
 
     name: str
     places: tuple[Place, ...]
@@ -81,7 +82,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Return the places as series along one factor. If there is only one series, its name is empty."""
+    """Return the places as series along one factor. A series is named after its values of the other varying
+    factors; the name is empty if there are none."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -89,20 +91,21 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def _in_order(places: list[Place], along: str) -> list[Place]:
-    """Sort the places by their value of `along`; values that are not numbers stay in their order."""
+    """Sort the places by their value of `along`. If any value is not a number, keep the given order."""
     if any(along not in place.numbers for place in places):
         return places
     return sorted(places, key=lambda place: place.numbers[along])
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Return the values of numeric factors by name. HTTP versions are not numbers, even `2`."""
+    """Return the numeric values of factors by name. HTTP versions are not numbers, even `2`."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis: the deciding factor, else the RTT, else the one with most values."""
+    """Return the factor for the x axis: the deciding factor if there is one, else the RTT if it varies, else
+    the factor with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
@@ -117,6 +120,6 @@ def axis_of(results: Results) -> Factor:
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:
-    """Return the slope of the least-squares line; None if all x are equal."""
+    """Return the slope of the least-squares line through the points; None if all x are equal."""
     xs, ys = zip(*points, strict=True)
     return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None

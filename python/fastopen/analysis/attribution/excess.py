@@ -1,4 +1,4 @@
-"""Describe a saving above its bound: by how much, and what else took less time, if the loads show it."""
+"""Describe a saving that exceeds its upper bound: both figures, and other causes that the loads show."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,8 @@ from fastopen.common.phrases import decapitalised, listed, percent, plural, time
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence; empty if the saving is within the bound. `shorter`: other waits that shrank."""
+    """Return a sentence on a saving that exceeds its bound; empty if it does not. `shorter`: clauses on other
+    waits that became shorter."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

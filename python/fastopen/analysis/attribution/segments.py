@@ -8,7 +8,7 @@ from fastopen.pages import Page
 
 
 class Kind(StrEnum):
-    """The reason for a wait."""
+    """The activity that a load waits for during a segment."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"
@@ -21,7 +21,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment, in nanoseconds since the navigation start; `resource` is an index into the page."""
+    """A wait on the critical path. Times are in nanoseconds since the navigation start. `resource` is the
+    index of the request in the page."""
 
     kind: Kind
     start_ns: int
@@ -30,19 +31,19 @@ class Segment:
 
     @property
     def length_ns(self) -> int:
-        """Return the duration; above zero on a critical path."""
+        """Return the duration, which is positive on a critical path."""
         return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The waits of a load from navigation start to load event, in segments without gaps."""
+    """The waits of a load from the navigation start to the load event, as segments without gaps."""
 
     plt_ns: int
     segments: tuple[Segment, ...]
     """In chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
-    """The time in which requests on the path were known and only waited for a free connection."""
+    """The total time for which requests on the path were queued and only waited for a free connection."""
 
     def total_ns(self, kind: Kind) -> int:
         """Return the total length of the segments of one kind."""
@@ -55,7 +56,7 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that two critical paths spend on one kind of wait for one request, in nanoseconds."""
+    """The time that each of two critical paths spends on one kind of wait for one request, in nanoseconds."""
 
     kind: Kind
     url: str
@@ -64,7 +65,7 @@ class PieceChange:
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. A request that is on only one of them shows little by itself."""
+    """True if the request is on both paths. A change of a request on only one path shows little by itself."""
 
     @property
     def change_ns(self) -> int:
@@ -73,7 +74,7 @@ class PieceChange:
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that changed, the largest change first. Requests match by URL."""
+    """Return the waits that changed, the largest change first. Requests are matched by URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

@@ -1,4 +1,4 @@
-"""Explain why one load took longer than another load of the same page: a busy link, or one slow request."""
+"""Explain why one load of a page took longer than another: a busy link, a slow request, or lost segments."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,41 +18,41 @@ from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
-# A request explains a slower load if it became slower by at least this part of the difference.
+# A request explains a slower load if it became slower by at least this part of the loads' difference.
 SHARE_MIN: Final = 0.25
-# A connection that has carried less than this part of the other's bytes has a smaller congestion window.
+# A connection that has carried less than this part of another's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
-# Value of tcpi_fastopen_client_fail in Linux's include/uapi/linux/tcp.h.
+# Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
 # A segment that is retransmitted after a timeout is late by at least this (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000
-# Bytes in an initial window of 10 segments (RFC 6928). No congestion window delays such a response.
+# Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this part of the difference.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted at least this many times as many segments.
+# Losses explain a slower load if it retransmitted more than this many times the segments of the faster load.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
 
 @dataclass(frozen=True)
 class _Carried:
-    """A request and its connection."""
+    """The figures of a request and its connection that may explain a delay."""
 
     took_ns: int
     before_bytes: int
-    """Bytes that the connection had carried when the request was sent."""
+    """Body bytes that had arrived on the connection when the request was sent."""
     syn_sent_again: bool
     """True if the request opened its connection and the SYN had to be retransmitted without data."""
     reused: bool
     transfer_ns: int
     """Time from the response's first byte to its last."""
     sent_again: tuple[int, int]
-    """Segments that the client and the origin retransmitted on the connection."""
+    """The numbers of segments that the client and the origin retransmitted on the connection."""
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with reasons why cells are slower, found in pairs of loads near the median."""
+    """Return the results with the reasons why cells are slower, each found by comparing two loads."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     rows: dict[tuple[int, int], LoadRow] = {}
@@ -75,7 +75,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells, the expected faster one first, with the repeat to compare."""
+    """Yield a faster cell, a slower cell and the repeat to compare; the slower has TFO or a shorter RTT."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -102,22 +102,21 @@ def _sooner_over_longer_rtt(
                 yield longer, shorter, repeats[0]
 
 
-# Factors whose values are compared like arms, each with its simplest value first.
+# Factors whose values are compared with their simplest value, which comes first.
 COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, with a repeat of both.
-
-    The first cell has the simplest value. All loads of the second took longer, by over the smallest effect.
-    """
+    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, with a repeat that both
+    have. The first cell has the simplest value. All its loads are faster than all loads of the second cell,
+    by more than the smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
     for compared in (factor for factor in factors.varying if factor.name in COMPARED):
         order, others = COMPARED[compared.name], factors.besides(compared.name)
         values = {cell.cell.index: compared.values(factors.point(cell.cell))[0] for cell in without}
-        # A load in cleartext has no session.
+        # Leave out loads in cleartext, which have no session.
         having = (cell for cell in without if values[cell.cell.index] in order)
         alike = grouped(((cell.cell.arm.name, factors.phrases(cell.cell, others)), cell) for cell in having)
         for cells in alike.values():
@@ -138,7 +137,8 @@ def _reason(
     before: LoadRecord,
     after: LoadRecord,
 ) -> str:
-    """Return the reason: more bytes on a busy link, else the request that became slower; empty if unknown."""
+    """Return the reason why `after` took longer than `before`: more bytes on a busy link, or else a slower
+    request; empty if unknown."""
     network, client = loaded_with(results.experiment, slower.cell, repeat)
     if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
         return why
@@ -150,7 +150,7 @@ def _reason(
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
 ) -> str:
-    """Return why `after`, whose critical path is `path`, took longer; empty if the loads do not show it."""
+    """Return why `after`, whose critical path is `path`, took longer than `before`; empty if unknown."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _carried(page, before), _carried(page, after)
@@ -177,14 +177,16 @@ def reason_between(
 
 
 def _syn_sent_again(was: _Carried, now: _Carried) -> str:
-    """Return a clause if the SYN was lost or dropped. Its timeout is longer than most savings of TFO."""
+    """Return a clause if only the slower load lost the SYN; otherwise an empty string. The SYN's timeout is
+    longer than most savings by TFO."""
     if was.syn_sent_again or not now.syn_sent_again:
         return ""
     return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
 
 
 def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Return a clause if the request or response waited for a timeout, which a busy link does not explain."""
+    """Return a clause if the request or its response waited for a timeout that a busy link cannot explain;
+    otherwise an empty string."""
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
@@ -196,14 +198,15 @@ def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
 
 
 def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
-    """Return a clause if the request waited for a timeout, or if more segments were retransmitted."""
+    """Return a clause if more segments were retransmitted, or if the request may have waited for a timeout;
+    otherwise an empty string."""
     more = sum(now.sent_again) > sum(was.sent_again)
     stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
     return _sent_again(was, now) if more or stopped else ""
 
 
 def _sent_again(was: _Carried, now: _Carried) -> str:
-    """Return `3 segments of its connection had to be retransmitted (1 by the client, 2 by ...)...`."""
+    """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
     alike = sum(now.sent_again) == sum(was.sent_again)
@@ -213,7 +216,7 @@ def _sent_again(was: _Carried, now: _Carried) -> str:
 
 
 def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions in the whole load, if there are many more than before."""
+    """Return a clause on retransmissions in the whole load; empty if there are not many more than before."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -221,7 +224,8 @@ def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
-    """Return a clause if the request got a connection with a smaller congestion window."""
+    """Return a clause that the request got a connection that had carried much less data, whose congestion
+    window is therefore smaller; empty if it did not."""
     if now.before_bytes >= LESS_CARRIED * was.before_bytes:
         return ""
     carried = f"a connection that had carried only {size(now.before_bytes)}"
@@ -234,7 +238,8 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request on the link by at least `least_ns` more."""
+    """Return a clause on the response that shares the link with this request for longer than before; empty if
+    that delays the request by less than `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -252,7 +257,7 @@ def _met(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Return how long each other request was in progress while this one was."""
+    """Map the other requests to the time for which they overlapped with this request, if they did."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -265,7 +270,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
-    """Return each completely answered request with its connection."""
+    """Map each resource to the figures of its request; only complete responses that were not cached."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -295,7 +300,7 @@ def _span(request: Request) -> tuple[int, int] | None:
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return `request 12 logo.png`; figures use the same number."""
+    """Return the name of a request in texts: `request 12 logo.png`. Figures show the same number."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
     shown = path if len(path) <= NAME_LENGTH else f"{path[: NAME_LENGTH - 1]}…"
@@ -303,12 +308,13 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return ` at 20 ms: ` and the reason for the slowest of these cells with a reason; empty if none."""
+    """Return the place and the reason of the slowest of these cells that has a reason, such as ` at 20 ms:
+    ...`; empty if no cell has a reason."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO, slower over a shorter RTT, have no improvement, so their increase is not ranked.
+    # Cells without TFO, slower over a shorter RTT, have no improvement: do not rank their increase.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return (
@@ -317,7 +323,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values of COMPARED if the later value is slower."""
+    """Yield a sentence for each question and pair of values of COMPARED, the later of which is slower."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -337,7 +343,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the compared value of each cell, then values of other factors that no verdict may mix."""
+    """Return the phrase of the compared factor for each cell, then phrases of the other factors that no
+    verdict may mix, without factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -351,8 +358,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's row. Add if its increase, the first, is the largest of `increases` or
-    equal to all, rounded as in tables. Empty if its page and question have only one row."""
+    """Return the name of the cell's row; empty if its page and question have only one row. Add a note if its
+    increase, the first of `increases`, is the largest or equal to all, after rounding as in tables."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""Read what figures and reports need: the results of a run and the breakdown of its loads."""
+"""Read a run for figures and reports: its results, and the breakdown of its load times."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Source:
-    """The results and attribution of a run, read once."""
+    """The results of a run and the breakdown of its load times, read once."""
 
     results: Results
     attribution: Attribution
     world: WorldRecord | None
-    """The record of the first world that was built: kernel and settings; None if the run has no loads."""
+    """The world of the run's first load: its kernel and settings; None if the run has no loads."""
 
     def places(self, page: str) -> list[Place]:
         return places_of(self.results, self.attribution, page)
@@ -28,7 +28,7 @@ class Source:
 
 
 def read_source(store: RunStore, results: Results | None = None) -> Source:
-    """Read a run for figures and reports. `results`: its results, if they have been collected already."""
+    """Read a run for figures and reports. `results`: its results, if they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)

@@ -1,4 +1,4 @@
-"""Define an audit's findings: a cell of the table, the kind of fault, and the reason with its figures."""
+"""Define the findings of an audit: a cell of the table, the kind of fault, and a reason with figures."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -20,7 +20,7 @@ Kind = Literal[
     "duplicate",
 ]
 
-# The meaning of each kind for readers. docs/audit.md gives the reasons.
+# The meaning of each kind, as shown to readers. docs/audit.md gives the reasons.
 MEANING: Final[dict[Kind, str]] = {
     "improvement": "the printed improvement contradicts the cell's own two times",
     "rounding": "the printed improvement is the cell's own, but rounded wrongly",
@@ -36,7 +36,7 @@ MEANING: Final[dict[Kind, str]] = {
     "duplicate": "the same cell appears twice, with different times",
 }
 
-# Kinds that only ask the reader about a cell. A load can have such times, so they are not faults.
+# Kinds that are not faults, because a load can have such times, but questions about a cell.
 QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 

@@ -1,4 +1,4 @@
-"""List the fewest round trips from opening a connection of each kind to the first byte of its response."""
+"""List the kinds of connections, each with its fewest round trips until the first byte of the response."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """The beginning of a connection, and its fewest round trips to the first byte of the response."""
+    """A kind of connection, and its fewest round trips from opening it to the first byte of the response."""
 
     name: str
     round_trips: int
     over_quic: bool = False
 
 
-# Round trips: TCP handshake one, TLS 1.2 two, TLS 1.3 one, QUIC with TLS one, request one. TCP Fast Open (RFC
-# 7413) saves the TCP handshake, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) the TLS handshake.
+# A TCP handshake, TLS 1.3, QUIC with TLS and a request take one round trip each, and TLS 1.2 takes two. TCP
+# Fast Open (RFC 7413) saves TCP's, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves TLS's.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

@@ -1,4 +1,4 @@
-"""Compare the printed improvement with the cell's two times: contradictions, wrong signs, swapped columns."""
+"""Compare the printed improvement with the two times: find contradictions, wrong signs, swapped columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,8 @@ class Range:
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
-    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times.
-
-    It grows with the time without TFO and falls with the time with TFO, so the extreme times give its ends.
-    """
+    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times. It
+    grows with the time without TFO and falls with the time with TFO, so extreme times give its ends."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -42,7 +40,7 @@ class Rounding:
     above: Decimal
 
     def allows(self, printed: Decimal, values: Range) -> bool:
-        """Return True if one of the values can have been printed as `printed`."""
+        """Return True if one of `values` can have been printed as `printed`."""
         digit = Decimal(1).scaleb(-decimals(printed))
         return Range(printed - self.below * digit, printed + self.above * digit).meets(values)
 
@@ -56,11 +54,12 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
-    """Return the improvements that contradict their times; medians over pairs of loads are left out."""
+    """Return a finding for each printed improvement that does not follow from its two printed times, or was
+    not rounded like the rest of the table. Medians over pairs of loads are not checked."""
     printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
-    # A table may round up or down instead of to the nearest, but must do so in every row.
+    # A table may round up or down instead of to the nearest digit, but must do so in every row.
     one_way = any(all(_fits(cell, way) for cell in fine) for way in WAYS)
     swapped = bool(wrong) and all(_fits(cell, NEAREST, swapped=True) for cell in wrong)
     found = [finding for cell in wrong for finding in _contradiction(cell, table_is_swapped=swapped)]

@@ -1,5 +1,5 @@
-"""Read fastopen's own results (`fastopen report -f csv`) as a table of printed figures: a row for each
-treatment, with the baseline of its comparison, in the digits that a terminal shows."""
+"""Read fastopen's own results (`fastopen report -f csv`) as a table of published figures: one row for each
+treatment with its baseline, rounded as in the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -28,7 +28,8 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield rows with a baseline, as in experiments/published.csv, by line number. Raises InputError."""
+    """Yield (line number, row) for each treatment that has a baseline and a PLT, with the columns of
+    experiments/published.csv. Raises InputError."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
@@ -63,7 +64,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure as a terminal shows it. Raises InputError."""
+    """Return the figure rounded as in the terminal. Raises InputError."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -71,7 +72,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the name of the first flight; if a page uses TLS only in part, the shorter one, without TLS."""
+    """Return the first flight's name; if a page uses TLS only in part, the shorter flight, without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -1,8 +1,8 @@
-"""Check bounds that no page load can exceed: the saving of its handshakes, and the time that its bytes need.
+"""Check limits that no page load can exceed: the saving of its handshakes, and the time for its bytes.
 
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
 waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
-neither saves. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
+cannot be saved. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from typing import Final, Self
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# By (experiment, page): the number of requests of a load, which limits its connections, and the source.
+# The number of requests of a load, which limits its connections, and the source, by (experiment, page).
 REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.web.mit.edu"): (6, "the report counts six requests in all three tests"),
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
     ("cs244-2015", "44 resources over 7 domains"): (44, "the name of the page says so"),
 }
-# Published times are means of few loads, so only larger excesses over a bound are reported.
+# Published times are means of few loads, so an excess over a bound is reported only above this factor.
 SLACK: Final = Decimal("1.02")
-# Looser, because the room for handshakes comes from another load of the page, at another RTT.
+# This factor is larger, because the room for handshakes comes from another load of the page, at another RTT.
 SLACK_OF_ROOM: Final = Decimal("1.1")
 
 
@@ -50,12 +50,12 @@ class MeasuredCell:
 
     @property
     def saved(self) -> Decimal:
-        """Return the smallest saving that rounding allows, in milliseconds."""
+        """Return the smallest saving that rounding allows, in milliseconds; negative if TFO may be slower."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property
     def trips_off(self) -> int:
-        """Return the round trips of a baseline connection until its first response."""
+        """Return the round trips of a connection without TFO until its first response."""
         return self.cell.flight_off.round_trips
 
     @property
@@ -64,17 +64,17 @@ class MeasuredCell:
 
     @property
     def bounded(self) -> bool:
-        """Return True if the two times differ only in handshakes."""
+        """Return True if the two first flights differ only in handshakes, of which TFO has fewer."""
         return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
 
     @property
     def room(self) -> Decimal:
-        """Return how many connections in sequence, each with a request, a load without TFO has time for."""
+        """Return how many connections in sequence, each with a request, fit into a load without TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """Return the findings on one page over networks that differ only in RTT."""
+    """Return the findings on cells of one page over networks that differ only in RTT."""
     found: list[Finding] = []
     tightest = _tightest_below(series)
     for one in series:
@@ -105,7 +105,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Return for each RTT the load at a shorter RTT that leaves the least time for handshakes."""
+    """Map each RTT to the load at a shorter RTT that leaves the least time for handshakes, or None."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

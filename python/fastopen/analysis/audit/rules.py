@@ -1,4 +1,4 @@
-"""Apply all rules to all tables of a file. The rows of one experiment are one table."""
+"""Apply the rules of an audit to each table of a file. The rows of one experiment are one table."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from fastopen.common.grouping import grouped
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
-    """Return the findings by table, in the order of the rows. Does not raise for cells that could be read."""
+    """Return the findings, sorted by table and row. Raises no error for cells that `read_table` accepted."""
     tables = grouped((cell.experiment, cell) for cell in cells)
     found = [finding for table in tables.values() for finding in _audit_table(table)]
     order = {name: number for number, name in enumerate(tables)}

@@ -1,6 +1,6 @@
-"""Check one page over networks that differ only in RTT: its time must grow with the RTT, but not faster.
+"""Check a page over networks that differ only in RTT: its time must grow with the RTT, but not much faster.
 
-The growth per millisecond of RTT must also change in a similar way with and without TFO.
+The growth per millisecond of RTT must also change similarly with and without TFO.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,15 @@ from typing import Final
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.physics import MeasuredCell
 
-# A load of nothing but round trips grows like the RTT. The additional half is for the noise of few loads.
+# The time of a load of only round trips grows like the RTT. The additional half is for noise of few loads.
 GROWTH_MAX: Final = Decimal("1.5")
-# If a slope keeps more than half of its value, the change may be noise of few loads.
+# If a slope keeps more than this part of its value, the change may be noise of few loads.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
-    """Return the contradictions in a series. Each is attributed to the cell with the longer RTT."""
+    """Return the contradictions in a series. Each is attributed to the cell with the longest RTT; of two
+    cells with the same RTT, to the later one."""
     found: list[Finding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -29,7 +30,7 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
             found.append(Finding(one.cell, "duplicate", f"other times than in {there}"))
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
-    # A wrong cell explains the changes of slope next to it.
+    # A wrong cell explains changes of slope next to it, so do not report these.
     explained = {finding.cell.line for finding in steps}
     explained |= {one.cell.line for one in in_order if not one.unit_is_right}
     found += steps
@@ -60,24 +61,24 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Bend:
-    """The growth of one of the two times over two steps of RTT, in ms per ms of RTT."""
+    """The growth of the time with or without TFO over two steps of RTT, in ms per ms of RTT."""
 
     name: str
     before: Decimal
     after: Decimal
     slack: Decimal
-    """Rounding cannot change `after - SLOPE_MIN * before` by more than this."""
+    """The largest change of `after - SLOPE_MIN * before` that rounding can cause."""
     grows: bool
-    """True if the time grows in the first step, whatever the rounding."""
+    """True if the time grows in the first step, regardless of rounding."""
 
     @property
     def falls(self) -> bool:
-        """Return True if the slope falls by more than half, whatever the rounding."""
+        """Return True if the slope falls by more than half, regardless of rounding."""
         return self.grows and self.after - SLOPE_MIN * self.before < -self.slack
 
     @property
     def holds(self) -> bool:
-        """Return True if the slope keeps more than half, whatever the rounding."""
+        """Return True if the slope keeps more than half of its value, regardless of rounding."""
         return self.grows and self.after - SLOPE_MIN * self.before > self.slack
 
 

@@ -1,6 +1,6 @@
 """Read a table of published figures as printed, from a CSV file in the format of experiments/published.csv.
 
-Numbers stay decimals, because the number of printed digits shows how much a figure may have been rounded.
+Numbers stay decimals, because the number of printed digits shows how far a figure may have been rounded.
 """
 
 import csv
@@ -18,8 +18,8 @@ from fastopen.common.errors import InputError, any_of
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# published.csv has no `pairs`, `requests` and `bytes` (of one load); the last two allow more checks. Without
-# the columns of FLIGHTS, connections are cleartext TCP, without and with TFO.
+# The file published.csv lacks `pairs`, `requests` and `bytes` (of one load); the last two allow more checks.
+# Without the columns of FLIGHTS, connections are cleartext TCP, without and with TFO.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (
     "down_mbit",
@@ -33,13 +33,13 @@ CHECKED: Final = (
 UNCHECKED: Final = ("source", "note")
 UNITS_S: Final = {"s": Decimal(1), "ms": Decimal("0.001")}
 LINES_MAX: Final = 1_000_000
-# Longer numbers are not figures of a table, and arithmetic with them would take too long.
+# Longer numbers are not figures of a table, and computing with them would take too long.
 NUMBER_LENGTH_MAX: Final = 40
 
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row as printed. `off` and `tfo` are in `unit`. Values that the table lacks are None."""
+    """One row as printed: times without (`off`) and with TFO in `unit`. Values are None if not printed."""
 
     line: int
     experiment: str
@@ -55,13 +55,13 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs if the improvement is a median over pairs; None if it comes from the two times."""
+    """The number of pairs if the improvement is their median; 1 or None if it comes from the two times."""
     flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
     flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the rounding error of the times in `unit`: half a digit of the more precise one."""
+        """Return the largest rounding error of the times in `unit`: half a digit of the more precise one."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property
@@ -71,7 +71,7 @@ class PrintedCell:
 
 
 def decimals(number: Decimal) -> int:
-    """Return the number of digits after the point."""
+    """Return the number of digits after the decimal point."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "numbers are finite"
     return max(0, -exponent)
@@ -86,7 +86,7 @@ class PrintedTable:
 
 
 def read_table(path: Path) -> PrintedTable:
-    """Return the rows of a file in order. Raises InputError, naming file, line and column."""
+    """Return the rows in order, and the ignored columns. Raises InputError with file, line and column."""
     place = str(path)
     rows = _rows(read_text(path), place)
     first, columns = next(rows, (0, list[str]()))
@@ -107,7 +107,7 @@ def read_table(path: Path) -> PrintedTable:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of its last line; a quoted field can have several lines."""
+    """Yield each row with the number of its last line, because a quoted field can have several lines."""
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for row in reader:
@@ -126,7 +126,7 @@ def _fields(columns: list[str], row: list[str], place: str) -> dict[str, str]:
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
-    """Return unknown columns. Raises InputError for missing, doubled or misspelled columns."""
+    """Return the names of unknown columns. Raises InputError for missing, repeated or misspelled columns."""
     for name in columns:
         if columns.count(name) > 1:
             raise InputError(f"column {name!r} appears twice", place)
@@ -137,7 +137,7 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
     unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
     for name in unknown:
         absent = [known for known in CHECKED if known not in columns]
-        # A misspelled name would silently leave out a check.
+        # Refuse a misspelled name, because it would silently leave out a check.
         for near in difflib.get_close_matches(name, absent, n=1, cutoff=0.8):
             raise InputError(f"unknown column {name!r}", place, f"did you mean {near}?")
     return unknown

@@ -13,21 +13,19 @@ from typing import Final
 from fastopen.analysis.audit.findings import Finding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# Chromium gives up on a connection after four minutes, servers earlier, so page loads take less than this.
+# Longer page loads are absurd: Chromium gives up on a connection after four minutes, and servers earlier.
 PLAUSIBLE_S: Final = Decimal(300)
-# On slow links the limit is the time for ten megabytes, which is more than nearly all pages have.
+# On slow links, the time for ten megabytes is the limit. Nearly all pages have less.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[Finding]]:
-    """Return the true unit of the times of each line, in seconds, and the findings on wrong units.
-
-    The table is judged as a whole first, then single cells that differ from it.
-    """
+    """Return the true unit of each line's times, in seconds, by line number, and the findings on wrong units.
+    The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
     findings: list[Finding] = []
-    # Use the median time, so that one odd cell does not decide on the unit of the table.
+    # The median ratio decides on the table, so that one odd cell does not.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
     for cell in table:
@@ -43,7 +41,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[F
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the two times, in seconds."""
+    """Return the longer of the two times, read in `unit`, in seconds."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 
@@ -54,7 +52,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the page would load in less time than its handshakes, a request and a response take."""
+    """Return True if the times in `unit` are shorter than the round trips of a first response without TFO."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

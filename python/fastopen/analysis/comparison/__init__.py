@@ -1,4 +1,4 @@
-"""Compare two runs: find the cells in both, what changed in each cell, and where on the critical path."""
+"""Compare two runs: match their cells, and find the changes of each cell and of its critical path."""
 
 from fastopen.analysis.comparison.cells import CellChange, Outcome
 from fastopen.analysis.comparison.change import Basis, Change

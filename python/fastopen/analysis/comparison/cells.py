@@ -1,4 +1,4 @@
-"""Compare one cell in two runs: its page load time, its saving, and the waits on its critical path."""
+"""Compare a cell of two runs: its page load time, its saving, and the waits on its critical path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ class Outcome(StrEnum):
     """The change of a cell's page load time."""
 
     SAME = "the same"
-    """Equal to the nanosecond."""
+    """Nothing is random, and the times are equal to the nanosecond."""
     HARDLY = "hardly changed"
     """The change is smaller than the smallest effect."""
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The interval contains both no change and changes that matter."""
+    """The interval contains 0, and changes that are not smaller than the smallest effect."""
     UNKNOWN = "unknown"
-    """There is no valid load, or there are too few for an interval."""
+    """A run has no valid load, or there are too few loads for an interval."""
 
 
 @dataclass(frozen=True)
@@ -32,23 +32,23 @@ class CellChange:
 
     page: str
     where: str
-    """The values that distinguish it from the page's other cells of its arm, such as `20 ms`; or empty."""
+    """The values that distinguish the cell from others of its page and arm, such as `20 ms`; may be empty."""
     before: CellResult
     after: CellResult
     basis: Basis
     plt: Change | None
-    """In milliseconds and percent."""
+    """The change of the page load time, in milliseconds and percent."""
     saving: Change | None
-    """In percentage points; None for the baseline, which has no saving."""
+    """The change of the saving in percentage points; None for the baseline, which has no saving."""
     smallest: SmallestEffect
     paths: tuple[Breakdown, Breakdown] | None
-    """The mean critical paths; None unless both runs have one."""
+    """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """Waits of the two median loads that changed. The changes add up to the difference of these loads."""
+    """The waits that differ between the two median loads. Their changes add up to the loads' difference."""
     reason: str
-    """Why the median load takes longer; empty if it does not, or if no reason was found."""
+    """The reason why the median load takes longer; empty if it does not, or if no reason was found."""
     evidence_changed: bool = False
-    """True if loads that must be alike have different evidence; False also if they need not be alike."""
+    """True if the runs must have made the same loads, but counts of loads, connections or segments differ."""
 
     @property
     def name(self) -> str:
@@ -69,13 +69,13 @@ class CellChange:
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
-        """Return by how many ms each kind of wait on the critical path is longer; empty if unknown."""
+        """Return the change of each kind of wait on the critical path in ms; empty if unknown."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
 class Kinship:
-    """The relation between the loads of two runs, which decides how the change of a cell is computed."""
+    """Two runs to compare. The relation between their loads decides how the change of a cell is computed."""
 
     before: Side
     after: Side
@@ -111,7 +111,8 @@ class Kinship:
         )
 
     def _same_loads(self, basis: Basis, old: CellResult, new: CellResult) -> bool:
-        """Return True if both runs must have made the same loads: virtual time with equal random numbers."""
+        """Return True if the two cells must have the same loads: equally many, in virtual time, with equal
+        random numbers."""
         client = self.before.results.experiment.setups[old.cell.setup].client
         virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
         return virtual and basis is not Basis.SAMPLES and old.loads == new.loads
@@ -127,7 +128,7 @@ class Kinship:
     def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
     ) -> tuple[tuple[PieceChange, ...], str]:
-        """Return the changed waits, and why the second load is longer if it is and the page is the same."""
+        """Return the changed waits, and the reason if the second load is longer and the page is the same."""
         if was is None or now is None:
             return (), ""
         pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]

@@ -1,4 +1,4 @@
-"""Compute the difference of a figure between two cells: exact, by pairs, or between two samples."""
+"""Compute the change of a figure between two cells: exactly, over pairs of loads, or between two samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ class Basis(StrEnum):
     EXACT = "exact"
     """Virtual time without randomness: each cell has the same result each time."""
     PAIRED = "paired"
-    """The loads of a repeat have the same random numbers: the median over pairs of repeats."""
+    """The two loads of a repeat have the same random numbers, so the change is a median over repeats."""
     SAMPLES = "samples"
-    """The loads are independent: the difference of their medians."""
+    """The loads are independent, so the change is the difference of two medians."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a figure from `before` to `after`, both medians, in the figure's unit."""
+    """The change of a figure from `before` to `after`. Both are medians, in the figure's unit."""
 
     before: float
     after: float
     difference: float
-    """In the figure's unit. For pairs, the median difference."""
+    """The change in the figure's unit; for pairs, the median of their differences."""
     percent: float | None
     """The change in percent of `before`; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
-    """The interval of `stated`. Both ends are equal for exact changes; None for too few loads."""
+    """The interval of `stated`. Both ends are equal for exact changes. None if there are too few loads."""
 
     @property
     def stated(self) -> float:
@@ -47,9 +47,11 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure, given by repeat; None if there are no values, or no common repeat.
+    """Return the change of a figure, given by repeat. None if a side has no value, if paired sides have no
+    common repeat, or if `relative` and a first value is 0.
 
-    `relative`: also in percent of `before`. `drawn`: repeats are samples; the interval is their 90 % range.
+    `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
+    pairs the interval is the range of the central 90 %.
     """
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
@@ -76,5 +78,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Return the value without errors of floating point below a nanosecond."""
+    """Return the value without floating-point errors, which are below a nanosecond."""
     return round(milliseconds, 6) or 0.0

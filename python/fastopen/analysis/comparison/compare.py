@@ -12,7 +12,7 @@ from fastopen.experiments.factors import RTT
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of two runs; reports call them A (`before`) and B (`after`)."""
+    """The comparison of two runs. Reports call them A (`before`) and B (`after`)."""
 
     before: Side
     after: Side
@@ -21,7 +21,7 @@ class RunComparison:
     factors: tuple[Factor, ...]
     """The factors that distinguish the cells of a page, in the order of a table's columns."""
     cells: tuple[CellChange, ...]
-    """In the order of A's tables."""
+    """Changes of the cells that both runs have, in the order of A's tables."""
     only_before: tuple[str, ...]
     """Names of the cells that only A has."""
     only_after: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Check limits on changes, which a CI job may set: `plt +1%`, `plt +10ms`, `saving -0.5`."""
+"""Check limits on changes, such as `plt +1%`, `plt +10ms` and `saving -0.5`, with which a CI job can fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from fastopen.analysis.comparison.change import Change
 from fastopen.common.errors import InputError
 
 Measure = Literal["plt", "saving"]
-# The units of limits on each measure; the first is used if none is written.
+# The accepted units of limits on each measure. Only a limit on savings may lack a unit.
 UNITS: Final[dict[Measure, tuple[str, ...]]] = {"plt": ("%", "ms", "s"), "saving": ("", "points")}
 _LIMIT: Final = re.compile(
     r"\s*(plt|saving)\s*([+\-\N{MINUS SIGN}])\s*(\d+(?:\.\d+)?|\.\d+)\s*(%|ms|s|points)?\s*"
@@ -25,23 +25,23 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but not all of its interval does. More repeats may decide."""
+    """The median exceeds the limit, but not all of its interval does, or it has none. Repeats may decide."""
     INVALID = "no valid load"
-    """The second run has no valid load, but the first does."""
+    """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"
-    """The first run has no valid load either."""
+    """The change is unknown for another reason, such as no valid load in the first run."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest change of a measure that passes."""
+    """The largest change of a measure that is accepted."""
 
     text: str
     measure: Measure
     bound: float
-    """With its sign, in `unit`."""
+    """The signed change, in `unit`."""
     rising: bool
-    """True if changes above the bound fail, False if changes below it fail."""
+    """True if changes above the bound fail, False if changes below the bound fail."""
     unit: str
     """`%`, `ms` or `points`."""
 

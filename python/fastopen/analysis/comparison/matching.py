@@ -1,7 +1,7 @@
 """Match the cells of two runs by page, arm and the values of factors.
 
-If a factor has one value in each run, and the two values differ, it is not used for matching but listed as a
-setting that differs. So a run with an initial window of 4 can be compared with one with a window of 10.
+If a factor has one value in each run, and these values differ, it is not used for matching but listed as a
+setting that differs. So runs with initial windows of 4 and of 10 can be compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from fastopen.experiments import FACTORS, Factor, Point
 from fastopen.pages import Page
 
 Key = tuple[str, ...]
-# Arms are matched by name: their transport follows from TLS, which is a factor of its own.
+# Arms are matched by name. Their transport need not be, because it follows from TLS, which is another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
@@ -90,12 +90,13 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
         page = side.results.pages[cell.page].url if by_url else cell.page
         key = (page, cell.arm.name, *(repr(factor.values(point)) for factor in common))
         (doubled.add(key) if key in found else found.setdefault(key, result))
-    # Two pages with one URL cannot be distinguished.
+    # Leave out pages that share a URL, because they cannot be distinguished.
     return {key: result for key, result in found.items() if key not in doubled}
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
-    """Yield the factors that differ, except defaults that follow from other settings in both runs."""
+    """Yield the factors that differ as settings. Leave out defaults that follow from other settings in both
+    runs, unless all are such defaults."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
     for factor in independent or differing:
@@ -128,14 +129,14 @@ DIGEST_SHOWN: Final = 8
 
 
 def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[Setting, ...]:
-    """Return the factors that differ first, then programs and machines, then pages."""
+    """Return the settings that differ: first factors, then programs and machines, then pages."""
     known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
     others = (Setting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
     return (*matching.settings, *others)
 
 
 def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
-    """Yield programs, kernels, machines and seeds of both runs, if they affect these cells."""
+    """Yield (name, before, after) of programs, kernels, machines and seeds that can affect these cells."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -163,7 +164,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
-    """Yield names, contents and recorded bodies of the pages of both runs."""
+    """Yield (name, before, after) of the names, contents and recorded bodies of pages."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in matching.pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]

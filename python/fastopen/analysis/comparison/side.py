@@ -12,16 +12,16 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Side:
-    """A run: its results, the attribution of its load times, and the seeds of its loads."""
+    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
 
     place: str
-    """Its folder, or a name for a run without one."""
+    """The run's folder, or a name for a run that is only in memory."""
     label: str
-    """The label that the user gave it; empty if none."""
+    """The label that the user gave the run; empty if none."""
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """The seed of the world of each load, by (cell, repeat)."""
+    """The seed of each load's world, by (cell, repeat)."""
     bodies: Mapping[str, str]
     """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
 
@@ -37,7 +37,7 @@ def read_side(folder: Path) -> Side:
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """Read an open run, which may be only in memory. `place` is its name in messages."""
+    """Read an open run, which may be only in memory. `place` names the run in messages."""
     rows, jobs = store.loads(), store.jobs()
     return Side(
         place=place,

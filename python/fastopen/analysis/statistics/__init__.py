@@ -1,4 +1,4 @@
-"""Compute the figures of each cell from the loads of a run."""
+"""Compute the results of a run: the figures of each cell from its loads, and statistics over the cells."""
 
 from fastopen.analysis.statistics.bootstrap import (
     CONFIDENCE,

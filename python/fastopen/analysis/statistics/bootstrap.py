@@ -1,4 +1,5 @@
-"""Compute the 95 % interval of a median by a seeded, bias-corrected and accelerated bootstrap (BCa)."""
+"""Compute 95 % intervals by seeded bootstraps: of a median (bias-corrected and accelerated, BCa), and of the
+difference between two medians (percentiles)."""
 
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -13,17 +14,15 @@ CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
 # The spread of fewer values shows nothing.
 VALUES_MIN: Final = 3
-# With fewer values, all lie on one side of the median too often (2 * 0.5^n > 5 %) for a 95 % interval.
+# With fewer values, all lie on one side of the true median too often (2 * 0.5^n > 5 %) for a 95 % interval.
 FULL_MIN: Final = 6
 NORMAL: Final = NormalDist()
 
 
 def median_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Return both ends of the interval of the median; None if there are too few values.
-
-    With fewer than FULL_MIN values it is their range, which contains the median with the probability
-    `confidence_of`. If all values are equal, both ends are that value.
-    """
+    """Return both ends of the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer
+    than FULL_MIN values, the interval is their range, which contains the median with the probability
+    `confidence_of`. If all values are equal, both ends are this value."""
     if len(values) < VALUES_MIN:
         return None
     if len(values) < FULL_MIN or min(values) == max(values):
@@ -43,8 +42,8 @@ def change_interval(
     """Return the 95 % interval of the difference of the medians of two unpaired samples.
 
     Its ends are percentiles of the differences of resampled medians, in percent of the first median if
-    `relative`. With fewer than FULL_MIN values in either sample, it is the range of the differences of any
-    two values. None if either sample has too few values.
+    `relative`. If either sample has fewer than FULL_MIN values, the interval is the range of the differences
+    between any value of the first and any of the second. None if either has fewer than VALUES_MIN values.
     """
     import numpy as np
 
@@ -64,10 +63,8 @@ def change_interval(
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability that the interval of this many values contains the true median, 0 to 1.
-
-    The range of n values contains it unless all of them lie on one side (Hettmansperger and Sheather 1986).
-    """
+    """Return the probability that the interval of this many values contains the true median, 0 to 1. A range
+    of values contains it unless all lie on one side (Hettmansperger and Sheather 1986)."""
     if values < VALUES_MIN:
         return 0.0
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values
@@ -76,9 +73,9 @@ def confidence_of(values: int) -> float:
 def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") -> tuple[float, float]:
     """Return the two probabilities whose quantiles of the resampled medians bound the BCa interval.
 
-    See Efron and Tibshirani 1993, section 14.3. Return those of the percentile interval if the bias is
-    undefined, because all resampled medians lie on one side of the sample median, or if the acceleration is
-    undefined, because all jackknife medians are equal.
+    See Efron and Tibshirani 1993, section 14.3. Return the probabilities of the percentile interval if the
+    bias is undefined, because all resampled medians lie on one side of the sample median, or if the
+    acceleration is undefined, because all jackknife medians are equal.
     """
     tail = (1 - CONFIDENCE) / 2
     middle = (data[(len(data) - 1) // 2] + data[len(data) // 2]) / 2
@@ -95,10 +92,7 @@ def bca_levels(data: "NDArray[np.float64]", resampled: "NDArray[np.float64]") ->
 
 def median_acceleration(data: "NDArray[np.float64]") -> float | None:
     """Return the jackknife acceleration of the median of sorted `data`; None if all jackknife medians are
-    equal.
-
-    The medians without one value take only two or three values: without a lower, a middle or an upper value.
-    """
+    equal. They depend only on the position of the left-out value: below, in or above the middle."""
     import numpy as np
 
     half, odd = divmod(len(data), 2)

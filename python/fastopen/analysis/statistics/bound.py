@@ -8,7 +8,7 @@ from typing import Final
 # Tolerances for clocks and a busy machine. A saving must exceed the bound by more than both together.
 SLACK_SHARE: Final = 0.02
 SLACK_MS: Final = 1.0
-# Marks savings that exceed the bound, in tables and figures.
+# The mark of savings that exceed the bound, in tables and figures.
 BEYOND_BOUND: Final = "\N{DAGGER}"
 BEYOND_BOUND_NOTE: Final = (
     f"{BEYOND_BOUND}: more than handshakes in a row took; something else took less time as well."
@@ -22,7 +22,7 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The upper bound of the saving in a load that takes `plt_ms` without TFO. Both are medians in ms."""
+    """The upper bound `ms` of the saving, and the PLT without TFO: medians over the baseline's loads."""
 
     ms: float
     plt_ms: float
@@ -33,13 +33,14 @@ class Bound:
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
+        """Return True if the saving exceeds the bound by more than the tolerances (SLACK_SHARE, SLACK_MS),
+        which means that something other than handshakes got faster too."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound from (handshakes in a row, PLT) of valid loads, both in ns; None if no load has a PLT.
+    """Return the bound from (sequential handshakes, PLT) of valid baseline loads in ns; None without a PLT.
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:

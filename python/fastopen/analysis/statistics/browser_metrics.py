@@ -1,4 +1,4 @@
-"""Summarise what browsers report beyond load times: cached requests, paint times and missing screenshots."""
+"""Summarise reports of browsers: cached requests, paint times, missing screenshots and unmatched requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Metrics of a cell from its browser. Request numbers are medians; None without valid repeat views."""
+    """A cell's metrics from its browser. Numbers of requests are medians over valid repeat views, if any."""
 
     requests: float | None
     from_cache: float | None
-    """Requests that the browser's cache answered without asking the origin."""
+    """Requests that the browser's cache answered without a request to the origin."""
     revalidated: float | None
     """Requests that the cache answered after the origin validated its copy (304)."""
     missing_screenshots: tuple[str, ...]
     """The error of each load that lacks a requested screenshot."""
     unmatched: tuple[str, ...] = ()
-    """Requests to which the recorded bodies have no response, without repetitions."""
+    """Requests to which the recorded bodies have no response, each listed once."""
     first_paints_ms: Mapping[int, float] = field(default_factory=dict)
     """First contentful paint (FCP) by repeat, for valid loads that have one."""
     largest_paints_ms: Mapping[int, float] = field(default_factory=dict)

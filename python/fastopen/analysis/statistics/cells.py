@@ -1,10 +1,10 @@
 """Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-The improvement is (PLT without - PLT with) / PLT without, for the two loads of one repeat, which ran in the
-same world. A cell's improvement is the median over these pairs. It is signed: a slowdown is negative. Invalid
-loads are counted, but they and their pairs are left out. Only the last attempt of a repeated load counts. If
-each repeat is a sample (`--vary`) and nothing else is random, the spread of the pairs shows how far the
-saving depends on the sampled values, not how certain the median is.
+The two loads of one repeat ran in the same world and are a pair. Its improvement is (PLT without TFO - PLT
+with TFO) / PLT without TFO. A cell's improvement is the median over its pairs; it is negative for a slowdown.
+Invalid loads are counted, but all other figures leave out these loads and their pairs. Only the last attempt
+of a repeated load counts. If each repeat is a sample (`--vary`) and nothing else is random, the spread of the
+pairs shows how far the saving depends on the sampled values, not how certain the median is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from fastopen.runs import LoadRow
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid: its kind in the contract, the number of loads, and an example."""
+    """A reason why loads were invalid or repeated: its kind in the contract, number of loads, and example."""
 
     kind: str
     loads: int
@@ -34,7 +34,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell's results. PLTs in milliseconds, improvements in percent; None if no valid load gives one."""
+    """One cell's results: PLTs in milliseconds, improvements in percent; None without a valid load."""
 
     cell: Cell
     loads: int
@@ -44,18 +44,18 @@ class CellResult:
     pairs: int
     improvement_percent: float | None
     improvement_ci95: tuple[float, float] | None
-    """The interval of the median, at the level `confidence`. If `varied`, the central 95 % of the samples. If
-    `deterministic`, both ends are equal."""
+    """The interval of the median improvement at the level `confidence`; if `varied`, the range of the central
+    95 % of the samples, or of all samples if they are few. If `deterministic`, both ends are equal."""
     connections: int
-    """The sum over all valid loads."""
+    """The number of connections in all valid loads."""
     syn_data_connections: int
     """The number of these connections that carried data in their SYN."""
     saved_ms: float | None
-    """The median over the pairs."""
+    """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all arms of a comparison."""
+    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC."""
     retransmitted: float | None
-    """Retransmitted segments per load, median."""
+    """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
     """The PLT of each valid load, by repeat."""
     improvements_percent: Mapping[int, float]
@@ -63,26 +63,26 @@ class CellResult:
     effect: float | None
     """The matched-pairs rank-biserial correlation; see `rank_biserial`."""
     outliers: tuple[Outlier, ...]
-    """Outliers are included in all figures."""
+    """Loads that took much longer or shorter than the others. All figures include these loads."""
     repeated: tuple[Reason, ...]
     """Reasons why loads were repeated. The earlier attempts are in no figure."""
     deterministic: bool
-    """True if repeats cannot differ and did not."""
+    """True if nothing was random, and all repeats had the same result."""
     varied: bool
     """True if only the sampled values made the loads differ."""
     requests: float | None
-    """Requests of a valid load for which the page has a response, median."""
+    """The median number of requests of a valid load for which the page has a response."""
     asked: int
     """The number of planned loads."""
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
+        """Return True if the saving exceeds the bound by more than its tolerances."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
     def without_valid(self) -> bool:
-        """Return True if loads were planned but none is valid."""
+        """Return True if loads were planned but no load is valid, or none has run."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
@@ -92,12 +92,13 @@ class CellResult:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the range for tables and verdicts: `range90` for enough samples, else `improvement_ci95`."""
+        """Return the range for tables and verdicts: `range90` if `varied` and at least FULL_MIN pairs,
+        otherwise `improvement_ci95`."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """Return the probability that `interval` contains the median, 0 to 1; 1 for enough samples."""
+        """Return the probability that `interval` contains the median; 1 if it is exact or `range90`."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
@@ -111,12 +112,9 @@ def summarise(
     *,
     vary: bool = False,
 ) -> list[CellResult]:
-    """Return the result of each cell, in the order of `cells`.
-
-    `seed`: the seed of the experiment. `unchanging`: the comparisons that have the same result each time (see
-    `without_chance`); with `vary`, in which only the sampled values differ. `asked`: the planned repeats; if
-    it is None, the repeats that ran.
-    """
+    """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
+    `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
+    with `vary`. `asked`: the number of planned repeats; if it is None, all repeats that ran."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
@@ -138,8 +136,6 @@ def summarise(
 
 @dataclass(frozen=True)
 class _Loads:
-    """The loads of one cell."""
-
     superseded: list[LoadRow]
     counted: list[LoadRow]
     """The last attempts; only these count."""
@@ -163,12 +159,12 @@ class _Loads:
         return sum(map(attrgetter(name), self.valid))
 
     def middle(self, name: str) -> float | None:
-        """Return the median of a field over the valid loads; None if there are none."""
+        """Return the median of a field over the valid loads; None if no load is valid."""
         return median(map(attrgetter(name), self.valid)) if self.valid else None
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of the saving, if these are the loads of the baseline."""
+        """Return the upper bound of the saving, if these are the baseline's loads; None without a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -213,7 +209,8 @@ def _result(
 
 
 def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the range of the central 95 % of the samples; the whole range of few, None below VALUES_MIN."""
+    """Return the range of the central 95 % of the samples. For fewer than FULL_MIN samples, return their
+    whole range; for fewer than VALUES_MIN, None."""
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
@@ -229,6 +226,6 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons by kind. A load with several reasons of one kind counts once in it."""
+    """Return the reasons, sorted by kind. A load with several reasons of one kind counts once."""
     struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import ArmName, Comparison
 
-# The largest difference in RTTs that is ignored; it comes from the response's time on the link.
+# Differences below this, in RTTs, are ignored, because they come from the response's time on the link.
 ALIKE_RTTS: Final = 0.01
 # With fewer sizes, the table of results shows each size in a row.
 SIZES_MIN: Final = 8
@@ -34,10 +34,8 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips for each size in bytes, by the first comparison of each setting and by arm.
-
-    Return nothing if the run has few sizes, or if links have a rate, because then every byte takes time.
-    """
+    """Return the round trips by chain size in bytes, for the first comparison of each setting, and by arm.
+    Return nothing if the run has few sizes, or if links have a rate, because then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -67,7 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison of its first page, which has the place's network, setup and engine."""
+    """The comparison of the first page, for the place's network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
@@ -89,7 +89,7 @@ class Distribution:
 
 
 def distributions(results: "Results") -> list[Distribution]:
-    """Return the savings over pages for each place and treatment; none for fewer than PAGES_MIN pages."""
+    """Return the distribution of savings for each place and treatment that has at least PAGES_MIN pages."""
     if len(results.pages) < PAGES_MIN:
         return []
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
@@ -145,7 +145,8 @@ def _distribution(
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return Spearman's correlation of each varying property with the savings, both given page by page."""
+    """Return Spearman's correlation of each varying property with the savings, both given page by page; empty
+    if all savings are equal."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]
@@ -173,11 +174,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return the correlation of each column with the last column; one row for each row of `weights`.
-
-    A page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again:
-    their mid-ranks are cumulative sums of the weights, in the order of the whole sample.
-    """
+    """Return Spearman's correlation of each column with the last column; one row for each row of `weights`. A
+    page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again: their
+    mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
     import numpy as np
 
     *properties, savings = (_centred(_mid_ranks(column, weights), weights) for column in columns)

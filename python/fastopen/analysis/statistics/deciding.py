@@ -1,4 +1,4 @@
-"""Find the factor that determines the saving, by each factor's part of the variance of the savings."""
+"""Find the factor that explains most of the variance of the savings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fastopen.experiments import Factor, treatments_of
 
 # A factor decides if it explains more of the variance than everything else together.
 SHARE_MIN: Final = 0.5
-# If the medians of its values differ by fewer percentage points, a factor decides nothing.
+# A factor decides nothing if the median savings at its values differ by fewer percentage points.
 SPAN_MIN: Final = 1.0
 
 
@@ -29,7 +29,7 @@ class Level:
 
     @property
     def retransmitted(self) -> float:
-        """Return the retransmitted segments per load, median over the cells."""
+        """Return the median of the cells' retransmitted segments per load."""
         return median(cell.retransmitted or 0.0 for cell in self.cells)
 
 
@@ -45,11 +45,11 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the factor that decides for the preferred treatment; None if none does, or if only one varies.
+    """Return the factor that decides the preferred treatment's saving; None if none does or only one varies.
 
     Factors that vary together (`--combine zip`, named networks) count as one. The savings minus the mean of
     their page are grouped by each factor in turn. An experiment is a full cross of its factors, so the sums
-    of squares between the groups can be added and compared.
+    of squares between groups can be added and compared.
     """
     arms = treatments_of(results.experiment.arms)[:1]
     judged = [

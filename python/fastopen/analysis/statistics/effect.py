@@ -8,8 +8,8 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     pairs.
 
     It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
-    (Kerby 2014). Pairs without a difference are ignored. Page load times are skewed, with little spread in an
-    emulated network: Cohen's d, in units of that spread, would be huge. Ranks are also not moved by outliers.
+    (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
+    network: Cohen's d, in units of this spread, would be huge. Outliers do not move ranks either.
     """
     moved = [difference for difference in differences if difference != 0]
     if not moved:

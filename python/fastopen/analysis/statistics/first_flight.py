@@ -25,13 +25,13 @@ HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 
 def syn_data_max(network: Network) -> int:
-    """Return the number of bytes of data that fit into a SYN."""
+    """Return the number of bytes of data that fit into a SYN on this network."""
     return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """The first flights of one load. Facts that the load does not have are None."""
+    """Figures on the first flights of one load; None if a load lacks a figure."""
 
     client_hello_bytes: int | None
     """On the connection of the document, or the smallest one over TCP if that has none."""
@@ -43,7 +43,7 @@ class FirstFlight:
     early_connections: int
     """The number of connections whose early data the origin read before the handshake was complete."""
     first_byte_rtts: float | None
-    """Round trips from opening the document's connection to the first byte of the response."""
+    """The time from opening the document's connection to the first byte of the response, in RTTs."""
     client_bytes: int | None = None
     """Bytes that the client sends first on the document's connection over TCP: ClientHello and early data, or
     the request in cleartext."""
@@ -51,13 +51,13 @@ class FirstFlight:
     """Which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """For each connection whose SYN held the ClientHello but not all of its early data: the bytes of both.
-    The rest came with the client's Finished, so the early data saved nothing."""
+    The rest of the early data came with the client's Finished, so early data saved nothing."""
 
 
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return the first flights of the first valid load of each cell, by cell index."""
+    """Return figures on the first flights of the first valid load of each cell, by cell index."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:

@@ -1,4 +1,4 @@
-"""Compute the saving of each first flight over the simplest one, and its upper bound."""
+"""Compute the saving of each cell with TLS over the simplest first flight, and its upper bound."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fastopen.analysis.statistics.results import Results
 
 SESSIONS: Final = ("none", "resumed", "early")
-"""In order of complexity, the simplest first."""
+"""The kinds of TLS sessions, the simplest first."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Flight:
     """The beginning of a connection: its TLS session, and whether TCP's handshake delays it."""
 
     session: str
-    """The kind of TLS handshake. It is `resumed` if the origin rejects early data."""
+    """One of SESSIONS; `resumed` if the origin rejects early data."""
     without_tcp: bool
     """True if nothing waits for a TCP handshake, because of data in the SYN or because of QUIC."""
 
@@ -41,23 +41,24 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The saving of one cell."""
+    """The saving of one cell over the cell with the simplest first flight."""
 
     over: int
-    """The index of the cell with the simplest first flight: the first session, without TFO, with the same
-    HTTP version. HTTP/3 is compared with HTTP/2 if that was loaded, because both share connections."""
+    """The index of the cell with the simplest first flight: the simplest session, without TFO, with the same
+    HTTP version. HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded, because both share connections."""
     percent: float
-    """In percent of the median PLT of the cell `over`."""
+    """The saving in percent of the median PLT of the cell `over`."""
     bound: Bound
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound, so that not only handshakes got faster."""
+        """Return True if the saving exceeds the bound by more than its tolerances."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Return the saving of each cell for which there is a simpler first flight, by cell index."""
+    """Map the index of each cell with TLS to its saving over the baseline with the simplest first flight
+    among comparable cells."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -102,7 +103,8 @@ def _bounds(
     treated: Mapping[int, Mapping[int, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the bound of each cell in `treated` by index, from the valid loads of the plain cells."""
+    """Return the upper bound of each treated cell's saving, by cell index. `treated` maps each plain cell to
+    the cells that are compared with it, and the bounds come from the plain cell's valid loads."""
     pages = store.pages()
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
@@ -124,11 +126,9 @@ def _bounds(
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake.
-
-    Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip: the
-    time of the certificates on the link, and with TLS 1.2 another round trip.
-    """
+    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake; None
+    if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the time
+    beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round trip."""
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The verdict on all comparisons of one question. Reports print the values."""
+    """The verdict on all comparisons of one question. The values are texts of reports."""
 
     WORTH_IT = "TFO is worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
@@ -52,7 +52,7 @@ TONES: Final = {
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     """Return the effect of a treatment, judged by the confidence interval of its saving. If the interval
-    excludes zero but the median saving is below the smallest effect, there is no effect."""
+    excludes zero but the median saving is below the smallest effect, the effect is NONE."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -61,7 +61,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect; 0 if it is smaller than `matters`, None if it is uncertain."""
+    """Return 1 or -1, the sign of an effect, if `interval` excludes 0; 0 if the effect is smaller than
+    `matters`; None if neither is certain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -69,14 +70,15 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median load is slower by at least the smallest effect; False without an interval."""
+    """Return True if the median pair of loads is slower with TFO by at least the smallest effect, even if
+    that is uncertain; False without an interval."""
     effect, saving = effect_of(result, smallest), result.improvement_percent
     unclear = effect is Effect.UNCLEAR and saving is not None
     return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median load is faster by at least the smallest effect, however uncertain that is."""
+    """Return True if the median saving is at least the smallest effect, even if it is uncertain."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
@@ -86,7 +88,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on the comparisons of one treatment. Too few repeats count as an unclear effect."""
+    """Return the verdict on a treatment. Too few repeats in some comparisons count as an unclear effect."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

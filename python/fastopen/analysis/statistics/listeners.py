@@ -1,4 +1,4 @@
-"""Summarise the kernel's reports on the listeners of external servers, over the loads that use TFO."""
+"""Summarise the kernel's reports on external servers: listeners with TFO, and connections to the origins."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """A listener, with the sums over its loads."""
+    """A listener of an external server, with sums over its loads with TFO."""
 
     place: str
     """Address and port, such as `0.0.0.0:80`."""
@@ -26,7 +26,8 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The use of external servers in all loads with TFO, valid or not."""
+    """The use of external servers in the last attempts of loads with TFO, valid or not. The `upstream_`
+    fields also count loads without TFO."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
@@ -40,7 +41,7 @@ class ServerUse:
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """Return the use of external servers; None if no load of the run met one."""
+    """Return the use of external servers; None if no load with TFO or `upstream_tfo` used one."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

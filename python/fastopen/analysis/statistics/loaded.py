@@ -1,4 +1,4 @@
-"""Words for how pages were loaded: over HTTPS or in cleartext, with which versions of HTTP."""
+"""Describe how pages were loaded: over HTTPS or in cleartext, and with which versions of HTTP."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +15,7 @@ Spoken = tuple[bool, str, bool | None]
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return what these cells loaded, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty for no cell."""
+    """Return a phrase on these cells' loads: `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""
@@ -43,7 +43,7 @@ def http_of(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Return True if all connections of these cells run over QUIC, so that none can use TFO."""
+    """Return True if all connections of these cells use QUIC, so that none can use TFO."""
     return all(_of_quic(results, cell) for cell in cells)
 
 

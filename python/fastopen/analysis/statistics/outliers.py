@@ -7,7 +7,8 @@ from typing import Final
 
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
-# In an emulated network most loads differ by a thousandth. Outliers are at least this part of the median off.
+# Outliers also lie at least this part of the median outside the quartiles, because most loads in an emulated
+# network differ by only a thousandth.
 SHARE_MIN: Final = 0.01
 VALUES_MIN: Final = 5
 
@@ -21,7 +22,7 @@ class Outlier:
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the outliers of one cell; none for few loads. `plts_ms`: PLT in milliseconds by repeat."""
+    """Return the outliers of one cell, given its PLTs by repeat; empty for fewer than VALUES_MIN loads."""
     if len(plts_ms) < VALUES_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

@@ -33,10 +33,10 @@ class Payoff:
     cost_ms: float
     """The median time that TFO costs behind the middlebox; negative if TFO saves time there."""
     otherwise: str = ""
-    """Other settings that the run varies, in words; empty if they make no difference here."""
+    """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving if this share of the paths, 0 to 1, is broken."""
+        """Return the mean saving if this share of paths, 0 to 1, is broken and `visits` share the cost."""
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:
@@ -70,9 +70,7 @@ class Payoff:
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
     """Yield the payoff of each treatment and middlebox whose open path was loaded in the same run.
-
-    Middleboxes that only affect QUIC are left out, and networks where only a share of hosts is behind one.
-    """
+    Middleboxes that affect only QUIC are left out, and networks with a `path_share` below 1."""
     for results in runs:
         of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
         for alike in of_row.values():
@@ -83,7 +81,8 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Return the paths of one page and arm, grouped by costs equal to a millisecond, with their payoffs."""
+    """Group the paths of one page and arm whose costs differ by less than ALIKE_MS, each group with the
+    payoffs of its first path."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():

@@ -1,4 +1,4 @@
-"""Compute the precision of improvements, and the number of repeats that a wanted precision needs."""
+"""Compute the precision of improvements, and the number of repeats that reach a wanted precision."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -13,13 +13,13 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """The wanted half-width of the 95 % interval of each improvement, and the largest number of repeats."""
+    """The wanted half-width of the 95 % interval of each improvement, and the maximum number of repeats."""
 
     half_width_percent: float
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next; none if all intervals are narrow enough or have the most repeats."""
+        """Return the jobs to run next; empty if each comparison is precise enough or has the most repeats."""
         asked = run.asked()
         wanted = {
             comparison: min(repeats + self._more(results, comparison), self.max_repeats)
@@ -46,22 +46,23 @@ class UntilInterval:
         )
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of improvements that are less precise than wanted."""
+        """Return the number of improvements that are less precise than wanted, or of unknown precision."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if repeats narrow the cell's interval. False for the baseline and for samples."""
+    """Return True if more repeats narrow the cell's interval; False for baselines and for samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
-# An estimate from few pairs is a guess, so a step never asks for more than this many times the pairs.
+# Estimates from few pairs are guesses, so a step raises the number of pairs to at most this multiple.
 STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half the width of the improvement's 95 % interval in points; None without one or for samples."""
+    """Return half the width of the improvement's 95 % interval in percentage points: 0 if deterministic, None
+    if repeats are samples or if there are fewer than FULL_MIN pairs."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
@@ -71,7 +72,8 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Return the pairs needed for a half-width (it falls with their square root); None if it is unknown."""
+    """Estimate the number of pairs for a wanted half-width, which falls with the square root of this number.
+    None if the present half-width is unknown."""
     width = half_width_percent(result)
     if width is None:
         return None

@@ -1,7 +1,7 @@
-"""Compare published figures with measured ones, cell by cell, and label the differences.
+"""Compare published figures with measured figures, cell by cell, and label the differences.
 
-The published times are taken as they must have been meant (unit, order of columns). Labels also mark printed
-percentages that do not agree with these times.
+Wrong units and swapped columns of published times have been corrected. Labels also mark printed percentages
+that do not agree with these times.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import Comparison, PublishedCell, baseline_of, headline_of
 
-# Improvements that differ by fewer points agree.
+# Improvements agree if they differ by at most this many percentage points.
 AGREE_POINTS: Final = 3.0
-# The printed percentage and the times are rounded. A larger difference does not come from rounding.
+# Rounding cannot explain a larger difference between the printed percentage and the times.
 PRINTED_POINTS: Final = 1.0
 # A handshake takes one RTT, and the request that waits for it at least another. So TFO saves half at most.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
@@ -37,7 +37,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A published cell and the measured cells; None if the arm was not loaded."""
+    """A published cell, with the measured baseline and preferred treatment; None if an arm was not loaded."""
 
     comparison: Comparison
     theirs: PublishedCell
@@ -46,34 +46,34 @@ class Discrepancy:
 
     @property
     def improvement_percent(self) -> float | None:
-        """Return our improvement in percent."""
+        """Return the measured improvement in percent; None if it is unknown."""
         return None if self.headline is None else self.headline.improvement_percent
 
     @property
     def at_most_percent(self) -> float | None:
-        """Return the upper bound of our saving, in percent."""
+        """Return the upper bound of the measured saving, in percent; None if it is unknown."""
         if self.headline is None or self.headline.bound is None:
             return None
         return self.headline.bound.percent
 
     @property
     def theirs_saved_ms(self) -> float:
-        """Return their saving; negative if TFO was slower."""
+        """Return the published saving in milliseconds; negative if TFO was slower."""
         return self.theirs.off_ms - self.theirs.tfo_ms
 
     @property
     def baseline_ms(self) -> float | None:
-        """Return our PLT without TFO, in milliseconds."""
+        """Return the measured PLT without TFO, in milliseconds; None if it is unknown."""
         return None if self.baseline is None else self.baseline.plt_ms_median
 
     @property
     def theirs_longer(self) -> float | None:
-        """Return the ratio of their PLT without TFO to ours."""
+        """Return the ratio of the published PLT without TFO to the measured one; None if that is unknown."""
         return self.theirs.off_ms / self.baseline_ms if self.baseline_ms else None
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Return the findings: first on the published figures, then on the comparison with ours."""
+        """Return the labels: first on the published figures, then on their comparison with measured ones."""
         return (*self._of_print(), *self._of_both())
 
     def _of_print(self) -> Iterator[Label]:
@@ -105,7 +105,8 @@ class Discrepancy:
 
 
 def discrepancies(results: Results) -> list[Discrepancy]:
-    """Return each published cell of the run's experiment with ours, in the order of the tables."""
+    """Return the published cells, each with measured cells of its page and network, in the order of the
+    tables. If several setups were measured, the first is compared."""
     found = []
     for page in results.pages:
         seen: set[int] = set()
@@ -119,10 +120,8 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Return the growth of the PLT without TFO per millisecond of RTT (theirs, ours), by page.
-
-    It is the number of sequential round trips. Pages that were loaded with only one RTT are left out.
-    """
+    """Map each page to the growth of its PLT without TFO per millisecond of RTT, (published, measured). The
+    growth is the number of sequential round trips. Pages that were loaded with only one RTT are left out."""
     known = {}
     for page in dict.fromkeys(one.comparison.page for one in found):
         of_rtt = {

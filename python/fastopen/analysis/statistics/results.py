@@ -33,10 +33,10 @@ class Reasons:
     """Explanations for loads that took unexpectedly long."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
-    """By the index of the slower cell: slower with TFO than without, or over a shorter than a longer RTT."""
+    """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
     of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """By the indices of the slower and the faster cell: slower with a session than without, or with a later
-    HTTP version than with an earlier one."""
+    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version than
+    the faster one, or resumes sessions or sends early data."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,20 @@ class Results:
     status: str
     environment: dict[str, Any]
     pages: dict[str, Page]
-    """By name, in the order of the table."""
+    """Pages by name, in the order of the tables."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
-    """The median measured RTT over the worlds of a (page, network)."""
+    """The median of the RTTs measured in the worlds, by page and network."""
     published: dict[tuple[str, int], PublishedCell]
-    """The published cell with which a (page, network) is compared."""
+    """The published cell to compare with, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """By cell index; see `browser_metrics` for the cells."""
+    """Metrics by cell index, for the cells that `browser_metrics` selects."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """By cell index."""
+    """First flights of the first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """By cell index, if first flights vary."""
+    """Savings over the simplest first flight, by cell index; empty if first flights do not vary."""
     server_use: ServerUse | None = None
-    """The kernel's reports on external servers; None if there are none."""
+    """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
     reasons: Reasons = field(default_factory=Reasons)
     """Empty unless set by `attribution.with_reasons`."""
 
@@ -73,7 +73,7 @@ class Results:
         return rows
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Return the cells in groups that differ only in their arms and in the named factors."""
+        """Group cells of the same page that differ only in their arms and in the named factors."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
@@ -98,7 +98,7 @@ class Results:
         return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note on savings that exceed their bound; empty if there are none."""
+        """Return the note on cells whose savings exceed their bound (`beaten`); empty if there are none."""
         cells = list(beaten)
         if not cells:
             return ""
@@ -113,7 +113,7 @@ class Results:
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the savings over the pages of a corpus; empty if the run has few pages."""
+        """Return the distributions of savings over pages; empty for fewer than PAGES_MIN pages."""
         return distributions(self)
 
 
@@ -135,7 +135,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
         status=store.status,
         environment=store.environment,
         pages=store.pages(),
-        # QUIC has no SYN, so TFO has no bound.
+        # TFO cannot save time over QUIC, which has no SYN, so these cells have no bound.
         cells=[
             replace(one, bound=None) if experiment.setups[one.cell.setup].origins.all_quic else one
             for one in summaries

@@ -24,21 +24,21 @@ class Sensitivity:
     def rest(self) -> float:
         """Return the part of the variance of ranks that no single sampled value explains, 0 to 1.
 
-        It comes from the order of equal requests and from values that act together. Values are independent,
-        so their parts add up; the part that each explains by accident, 1 / (draws - 1), is subtracted.
+        It comes from the order of equal requests, and from values that act together. Values are independent,
+        so their parts add up. The part that each explains by accident, 1 / (draws - 1), is subtracted.
         """
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 
     @property
     def most(self) -> str | None:
-        """Return the value that explains the most, if that is more than `rest`; otherwise None."""
+        """Return the name of the value that explains the most, if it explains more than `rest`, or None."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the sensitivity; None if more than the samples varied, or samples are few or savings equal."""
+    """Return the sensitivity; None if the cell is not `varied`, samples are few or all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

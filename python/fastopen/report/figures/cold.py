@@ -1,4 +1,4 @@
-"""Draw the times of all requests, and of those that wait for a handshake, with and without that wait."""
+"""Draw the times of all requests and of cold requests, the latter also without their wait for a handshake."""
 
 from typing import Any, Final
 

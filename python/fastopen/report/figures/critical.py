@@ -10,7 +10,7 @@ from fastopen.report.figures.encodings import arm_order, kind_colour
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.figures.panels import panels_of
 
-# Shorter waits would be no wider than a line.
+# The smallest part of the page load time that is drawn. Shorter waits would be no wider than a line.
 SHARE_MIN: Final = 0.001
 
 

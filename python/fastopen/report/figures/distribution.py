@@ -11,9 +11,9 @@ from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 from fastopen.report.figures.spread import distribution
 
-# Fewer loads are not drawn as a distribution.
+# With fewer loads, no distribution is drawn.
 LOADS_MIN: Final = 3
-# A smaller spread, as part of the fastest load, would look like a vertical line.
+# The smallest spread drawn, as part of the fastest load. A smaller one would look like a vertical line.
 SPREAD_MIN: Final = 0.001
 # Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6

@@ -54,7 +54,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a zoom with the shift key held: the wheel zooms, dragging moves, a double click resets."""
+    """Return a parameter to zoom with shift held: the wheel zooms, dragging moves, a double click resets."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

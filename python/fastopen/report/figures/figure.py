@@ -8,9 +8,9 @@ import altair as alt
 
 from fastopen.report.figures.style import PAPER, Style, config
 
-# Rows are added to the specification last, because Altair would take seconds to check each of them.
+# Rows are added to the specification last, because Altair would take seconds to check them.
 ROWS: Final = alt.NamedData("rows")
-# The version that Altair writes, and that vl-convert and the scripts of a report must read.
+# The version of Vega-Lite that Altair writes, and that vl-convert and the scripts of a report must read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
@@ -22,7 +22,7 @@ class Drawing:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Return its specification, which takes Altair a tenth of a second. The caller must not change it."""
+        """Return the chart's specification, which takes Altair 0.1 s. The caller must not change it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 

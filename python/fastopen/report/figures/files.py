@@ -13,12 +13,12 @@ from fastopen.report.figures.style import PAPER, Style
 
 Format = Literal["svg", "png", "pdf"]
 FORMATS: Final[tuple[Format, ...]] = ("svg", "png", "pdf")
-# Pixels for each point of the figure: 288 dots per inch.
+# Pixels of the file for each pixel of the figure: 288 dots per inch.
 PNG_SCALE: Final = 3.0
 
 
 def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
-    """Write each figure in each format, and return the paths. Raises InputError if that is impossible."""
+    """Write each figure in each format, and return the paths. Raises InputError if they cannot be written."""
     written = []
     taken: set[str] = set()
     try:
@@ -45,7 +45,7 @@ def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken: the names of two pages can give the same file name."""
+    """Return the name, with a number if it is taken: the names of two pages can give the same file name."""
     free, number = name, 1
     while free in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""Draw film strips of what a browser showed over time, one row for each arm, and as an animation."""
+"""Draw the pictures that a browser showed over time: as a strip with a row for each arm, and as a GIF."""
 
 from __future__ import annotations
 
@@ -59,10 +59,9 @@ class Film:
 def export_filmstrips(
     source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder.
-
-    Return how many comparisons have any. `place`: the run in errors. Raises InputError, MachineError.
-    """
+    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
+    the number of comparisons that have pictures. `place`: the run's name in errors. Raises InputError, also
+    if there are no pictures, and MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(source, place), 1):
@@ -111,7 +110,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return when strips end: after the last load event, since pages may never stop changing."""
+    """Return the time at which strips end: after the last load event, though pages may still change."""
     return AFTER * max(film.plt_ms for film in films)
 
 
@@ -148,7 +147,7 @@ def strip(title: str, films: list[Film]) -> Image:
 
 
 def moving(title: str, films: list[Film]) -> Iterator[tuple[Image, int]]:
-    """Yield the pictures of an animation with all loads side by side, and how many ms each is shown."""
+    """Yield the pictures of an animation with all loads side by side, each with its duration in ms."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
     height = _height(films, 2)

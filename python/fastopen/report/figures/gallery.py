@@ -24,7 +24,7 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
 def overview_figures(source: Source) -> list[Figure]:
-    """Return the figures of the run as a whole for which it has data."""
+    """Return the figures on the run as a whole, without figures for which it has no data."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
     made = (
         savings_over_pages(source),
@@ -53,7 +53,7 @@ def load_figures(source: Source) -> Iterator[Figure]:
 
 
 def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield the loads to draw side by side: the median loads without TFO and of the headline arm."""
+    """Yield the loads to draw side by side: the median loads without TFO and with the preferred treatment."""
     for name, place in source.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = source.attribution.shown
@@ -63,6 +63,6 @@ def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Show
 
 
 def slug_of(text: str) -> str:
-    """Return letters, digits and hyphens, which any file system accepts."""
+    """Reduce the text to letters, digits and hyphens, which any file system accepts."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:80] or "x"

@@ -18,9 +18,7 @@ TITLE: Final = "page load time in s"
 
 def plt_along(source: Source, along: Factor) -> Figure | None:
     """Draw median page load times with intervals, a panel for each page and series; None if nothing varies.
-
-    Values that are not numbers, such as HTTP versions, are categories on the axis without lines between them.
-    """
+    Values that are not numbers, such as HTTP versions, are categories on the axis, without lines."""
     rows: list[dict[str, Any]] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):
@@ -112,7 +110,7 @@ def _are_numbers(rows: list[dict[str, Any]]) -> bool:
 
 
 def _axis(rows: list[dict[str, Any]], along: Factor) -> alt.X:
-    """Return an axis from 0 for numbers, or for categories in the order of the rows."""
+    """Return the horizontal axis: from 0 for numbers, otherwise with categories in the order of the rows."""
     values = list(dict.fromkeys(row["x"] for row in rows))
     if _are_numbers(rows):
         scale = alt.Scale(domain=[0, 1.04 * max(values)])

@@ -25,7 +25,7 @@ class Panels:
     """A sentence if not all panels are shown, otherwise empty."""
 
     def each(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Yield each place with the fields of its rows that determine where they are drawn."""
+        """Yield each place, with the fields that determine where its rows are drawn."""
         for title, text, place in self.places:
             page = place.comparison.page
             yield place, {"page": page, "place": place.name, "panel": title, "x": text}
@@ -50,16 +50,14 @@ def left_out(panels: int) -> str:
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the first panels, as many as fit, and a sentence on the others."""
+    """Return the rows of the first PANELS_MAX panels, and a sentence if there are more."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     return [row for row in rows if row["panel"] in titles[:PANELS_MAX]], left_out(len(titles))
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
-    """Return the chart once for each panel, in the order of the rows.
-
-    `width` and `height`: the size of a panel in pixels. `labels`: additional width for its labels.
-    """
+    """Return the chart once for each panel, in the order of the rows. `width` and `height`: the size of a
+    panel in pixels. `labels`: additional width for its labels."""
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
@@ -72,7 +70,7 @@ def title_of(source: Source, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return how many panels of this width fit side by side, if possible so that pages fill whole rows."""
+    """Return the number of panels side by side: as many as fit, if possible in whole rows for each page."""
     of_page: dict[str, set[str]] = {}
     for row in rows:
         of_page.setdefault(row.get("page", ""), set()).add(row["panel"])

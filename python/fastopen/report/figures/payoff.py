@@ -1,4 +1,4 @@
-"""Draw whether TFO pays: its mean saving over all paths, for each share of broken paths."""
+"""Plot the mean saving by TFO over all paths against the share of broken paths."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -53,7 +53,6 @@ def _chart(rows: list[dict[str, Any]]) -> alt.ConcatChart:
 
 
 def _view(page: str) -> Any:
-    """Draw one page, with a row for each network."""
     colours = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.colour, PUBLISHED_COLOUR])
     shapes = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.shape, "diamond"])
     base = (

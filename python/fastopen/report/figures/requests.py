@@ -55,7 +55,7 @@ def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
 
 
 def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield the waits of each request in order, then the critical path, which is drawn over them."""
+    """Yield rows for the waits of each request, then for the critical path, which is drawn over them."""
     waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
     secured = {
         c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
@@ -87,7 +87,8 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 def _pieces(
     request: Request, *, handshake: bool, tls: tuple[int | None, int] | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Yield the waits of a request. `tls` and `looked_up`: times of TLS handshake and lookup, if any."""
+    """Split a request into intervals and yield (kind, start, end) for each. `tls` and `looked_up`: times of
+    the TLS handshake and the name lookup, if any."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
         # The client took the response from its cache without a request.
@@ -142,7 +143,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return the chart of requests with names, and of `event_rows`."""
+    """Return the drawing for rows of requests with names, and for `event_rows`."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -180,7 +181,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in any loads of a page side by side. `loads`: by label."""
+    """Draw the waits of each request in any loads of a page side by side. `loads` maps labels to loads."""
     rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
     name_rows(page, rows)
     rows += event_rows(loads)
@@ -203,7 +204,7 @@ def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return the chart of `waterfall_rows` and `event_rows`, with names, panels and their places."""
+    """Return the drawing for `waterfall_rows` and `event_rows`, to which names and panels have been added."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
@@ -245,7 +246,7 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Return an axis with the first request at the top: names, or every fifth or tenth number if too many."""
+    """Return an axis of requests, the first at the top: with names, or with every fifth or tenth number."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

@@ -1,4 +1,4 @@
-"""Draw the properties of a rig: how many published savings agree with only that property, and without it."""
+"""Draw how many published savings agree with only one property of a rig, and with the best rig without it."""
 
 from typing import Any, Final
 
@@ -10,14 +10,14 @@ from fastopen.workflows.explain import Explained
 
 ALONE: Final = "by itself"
 WITHOUT: Final = "best rig without it"
-# In pixels. A rig's file from others may have longer names and values, and a page's font may be wider than
-# the font in which labels are measured.
+# The width of labels, and of a letter, in pixels. Names and values in other people's files of rigs may be
+# longer, and a page's font may be wider than the font in which labels are measured.
 LABEL_MAX: Final = 280
 LETTER: Final = 7.5
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw points with lines for the base and the best rig; None if no property is declared."""
+    """Draw points for each property, and lines for the base and the best rig; None without properties."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

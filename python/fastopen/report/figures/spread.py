@@ -1,16 +1,16 @@
-"""Compute intervals of improvements, and the distribution of a cell's page load times."""
+"""Compute intervals of savings and page load times, and the distribution of a set of values."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult
 
-# From more loads, this many are taken at equal distances; more could not be distinguished in a panel.
+# The maximum number of points of a distribution. More points could not be distinguished in a panel.
 POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of the median improvement, or the range of samples; None if there is none."""
+    """Return the interval of the median improvement, or the range of samples; (None, None) if unknown."""
     return (None, None) if result.deterministic or result.interval is None else result.interval
 
 
@@ -34,7 +34,7 @@ def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return pairs of a value and the share of values up to it; of many values only some."""
+    """Return pairs of a value and the share of values up to it; of more than POINTS_MAX values, only some."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

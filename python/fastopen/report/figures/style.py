@@ -26,7 +26,7 @@ PUBLISHED_COLOUR: Final = "#cc79a7"
 
 @dataclass(frozen=True)
 class Style:
-    """Settings that differ between files and pages, which may be dark."""
+    """Colours that differ between files and web pages, because a web page may be dark."""
 
     ink: str
     background: str

@@ -1,7 +1,7 @@
 """Find the facts to report about a run, with one module for each kind of finding.
 
-Every module of this package is loaded. It has a RANK, which orders its findings among the others, a SEVERITY,
-which all of its findings have, and a function `findings`, which yields the findings of a page.
+Every module of this package is loaded. A module has a RANK, which orders its findings among the others, a
+SEVERITY, which all of its findings have, and a function `findings`, which yields the findings of a page.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from fastopen.report.model import Finding, Severity
 
 @cache
 def finders() -> Sequence[ModuleType]:
-    """Return the modules of this package by their rank."""
+    """Return the modules of this package in the order of their rank."""
     names = (path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
     found = [import_module(f"{__name__}.{name}") for name in names]
     return sorted(found, key=lambda module: int(module.RANK))

@@ -16,10 +16,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each path that breaks TFO, over all networks whose open path was also loaded.
-
-    Paths with equal costs share a finding. All findings are about the headline arm.
-    """
+    """Yield a finding for each path that breaks TFO, over all networks whose open path was also loaded. Paths
+    with equal costs share a finding. All findings are about the preferred treatment."""
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))
@@ -55,5 +53,5 @@ def _where(found: Sequence[Payoff]) -> str:
 
 
 def place_of(one: Payoff) -> str:
-    """Return the network, with other settings that make a difference."""
+    """Return the RTT of the network, and the values of other settings that make a difference."""
     return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)

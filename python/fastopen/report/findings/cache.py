@@ -19,7 +19,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
             for one in (results.browser_metrics.get(cell.cell.index) for cell in arms.values())
             if one is not None and one.requests is not None
         }
-        # Arms rarely differ; then only the arm with the most requests is reported.
+        # If arms differ, which is rare, only the arm with the most requests is reported.
         for requests, from_cache, revalidated in sorted(known, reverse=True)[:1]:
             words = (
                 f"of {requests:g} requests {from_cache:g} were answered by the browser's cache and"

@@ -40,7 +40,7 @@ class Cost:
     small_ms: float
     large_ms: float
     remedied_ms: Mapping[str, float]
-    """By the name of the remedy."""
+    """The time with large certificates and a remedy, by the name of the remedy."""
 
     @property
     def added_ms(self) -> float:
@@ -54,7 +54,7 @@ class Cost:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the cost of each larger kind of certificates, in one finding for all networks of a row."""
+    """Yield a finding on the cost of each larger kind of certificates over the smallest, for all networks."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
         kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)
@@ -66,7 +66,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResult]]]:
-    """Yield the cells of each row that differ only in certificates and remedies, with the row's name."""
+    """Yield the name and the cells of each row. The cells differ only in certificates, remedies and arm."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     for group in results.alike(cells, *apart):
@@ -83,8 +83,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResu
 
 
 def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the page load times with `small` and with `large` certificates, and with `large` ones and each
-    remedy. None if a cell without remedies, of either kind, has no median."""
+    """Return the page load times with `small` and with `large` certificates, and with each remedy for `large`
+    ones. None if a cell without remedies, of either kind, has no median."""
     window = min(way.window_segments for way in of_way)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
 
@@ -140,6 +140,5 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
 
 
 def _figures(costs: Sequence[Cost]) -> dict[str, float]:
-    """Return the smallest and the largest added time."""
     added = [one.added_ms for one in costs]
     return {"added_ms_min": min(added), "added_ms_max": max(added)}

@@ -26,7 +26,7 @@ def of_first_flight(results: Results) -> list[Factor]:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the best first flight of each question, then the best of all HTTP versions together."""
+    """Yield a finding on the best first flight for each question, then on the best over all HTTP versions."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -39,7 +39,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return the rows whose cells differ only in the factors `apart`, by the question that they belong to."""
+    """Return rows by question. The cells of a row differ only in their arms and the factors `apart`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -100,7 +100,7 @@ def _plain(row: Flights, best: Key) -> Key:
 
 
 def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:
-    """Return the saving in percent, from the medians."""
+    """Return the saving in percent, from the two medians; None if a median is missing."""
     if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
         return None
     return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median

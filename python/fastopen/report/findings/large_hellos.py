@@ -38,10 +38,10 @@ class Price:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the price of each large key share behind each middlebox that disturbs it, over all networks."""
+    """Yield findings on large key shares' prices behind each middlebox that changes them, on all networks."""
     found = grouped(_prices(results, page))
     for (path, large, small, name), prices in found.items():
-        # Middleboxes for QUIC let TCP pass, and vice versa.
+        # Middleboxes that act on QUIC let TCP pass, and vice versa.
         if all(one.extra_ms is not None and round(one.extra_ms, 1) == 0 for one in prices):
             continue
         broken = [one.broken_ms for one in prices if one.broken_ms is not None]

@@ -16,7 +16,7 @@ SEVERITY: Final = "detail"
 
 
 def paint_grid(results: Results) -> Grid | None:
-    """Return the paint times of each cell and their savings by TFO; None without a browser."""
+    """Return a table of the paint times of each cell and their savings by TFO; None without a browser."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -66,7 +66,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving over pairs of repeats; None if there are no pairs."""
+    """Return the median saving over pairs of repeats, in percent; None if there are no pairs."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

@@ -35,7 +35,7 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the surprises in a page's table for each question, with the question if there are several."""
+    """Yield findings on surprising figures in a page's table, with their question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
@@ -59,7 +59,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield values of a factor with which all loads take equally long, to the nanosecond, in virtual time."""
+    """Yield a finding on values of a factor with which virtual loads take equally long to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -86,7 +86,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding if a page recorded over HTTPS was only loaded in cleartext, unlike its recording."""
+    """Yield a finding if the run's only page has an https URL, but was loaded only in cleartext."""
     resources = results.pages[page].resources
     secure = sum(resource.url.startswith("https:") for resource in resources)
     if len(results.pages) == 1 and https_in_the_clear(results, [page]):
@@ -95,7 +95,7 @@ def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
 
 
 def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield one sentence on https pages that were loaded in cleartext."""
+    """Yield a sentence on the https pages that were loaded in cleartext, if there are several pages."""
     if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
         which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
         yield f"{which} pages are https, and {IN_THE_CLEAR}"
@@ -128,14 +128,14 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield the surprises of tables that have no sentences for each page."""
+    """Yield sentences on surprising figures, for a table of pages that have no sentences of their own."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     for of_arm in of_arms(of_pages, treatments_of(results.experiment.arms)):
         yield from (found.sentence for found in _hello_does_not_fit(results, of_arm))
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if every SYN had data but saved nothing, because the ClientHello exceeds the SYN."""
+    """Yield a finding if every SYN had data but saved nothing, because no SYN can hold the ClientHello."""
     smallest = results.experiment.smallest_effect
     found = [one for one in cells if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)]
     if not found:
@@ -223,7 +223,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield the reasons why TFO increases page load time: the request and the connection that it got."""
+    """Yield findings with the reasons why TFO increases page load time, for certain or only in the median."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -237,7 +237,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
-    """Yield the faults that `fastopen audit` would find in these times, with their reasons."""
+    """Yield findings on growth of times with the RTT that `fastopen audit` would report, with reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
     series = dict.fromkeys(
@@ -257,7 +257,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of medians differ too much from medians of savings."""
+    """Yield a finding if savings of medians differ from median savings by at least the smallest effect."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell
@@ -276,7 +276,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _findings(
     results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
 ) -> Iterator[tuple[AuditFinding, str]]:
-    """Yield the findings of an audit of the cells as a published table. Each series varies only in RTT."""
+    """Audit these cells like a published table, in series over the RTT; yield each finding and its place."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

@@ -183,7 +183,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, after the questions that it applies to, unless it applies to all."""
+    """Return each sentence once, after the questions to which it applies, unless these are all."""
     of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
@@ -192,7 +192,7 @@ def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return the verdict on these cells of all arms, or the reason why they have none."""
+    """Return the verdict on these cells of all arms in words, or the reason why they have no verdict."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -233,10 +233,8 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield each kind of reason with the number of its loads and a line with its rows, arms and an example.
-
-    A line is such as `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`.
-    """
+    """Yield kind, number and line for each kind of invalid loads. A line is such as `Invalid at 20 ms: cold:
+    3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
