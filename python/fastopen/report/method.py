@@ -45,11 +45,12 @@ def method_paragraphs(source: Source) -> Iterator[str]:
         " its connections reported data in the SYN as acknowledged; loads whose evidence contradicted their"
         " label are left out together with their pairs, and listed below."
     )
+    looked_up = any(network.names != "none" for network in experiment.networks)
     yield (
         "The critical path of a load was followed back from the load event through what each request waited"
         " for last: its initiator, the handshake of its connection, or the request that held the connection"
-        " before. Its pieces add up to the page load time exactly. Names came from a hosts file, so name"
-        " look-ups took no time."
+        " before. Its pieces add up to the page load time exactly."
+        + ("" if looked_up else " Names came from a hosts file, so name lookups took no time.")
     )
     if experiment.notes:
         yield " ".join(experiment.notes)

@@ -15,7 +15,7 @@ Spoken = tuple[bool, str, bool | None]
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a phrase on these cells' loads: `Over HTTPS and HTTP/2, as recorded`; empty for no cell."""
+    """Return the protocols of these cells' loads, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty for no cell."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""
