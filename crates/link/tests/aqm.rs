@@ -13,7 +13,7 @@ fn config(aqm: Aqm) -> DirectionConfig {
     DirectionConfig { rate: Rate::BitPerS(4_000_000), aqm, ..DirectionConfig::default() }
 }
 
-/// Returns the IP packet of a flow, with the number of the packet as payload.
+/// Returns an IP packet of a flow, with the number of the packet as payload.
 fn packet(flow: u16, number: u16) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 198, 19, 0, 1, 198, 18, 0, 1];
     ip.extend(80_u16.to_be_bytes());
@@ -68,7 +68,7 @@ fn longest(offers: &[Offer], released: &[(Nanos, usize)], flow: u16) -> Nanos {
     of_flow.map(|(at, number)| at - offers[*number].at).max().unwrap()
 }
 
-/// Returns the times of drops: a packet is dropped when the packet before it is released.
+/// Returns the times of drops. A packet counts as dropped when the packet before it is released.
 fn drops(released: &[(Nanos, usize)]) -> Vec<Nanos> {
     let dropped_before = |pair: &[(Nanos, usize)]| std::iter::repeat_n(pair[0].0, pair[1].1 - pair[0].1 - 1);
     released.windows(2).flat_map(dropped_before).collect()
@@ -180,8 +180,8 @@ fn with_drr_each_flow_has_the_whole_limit_and_loses_its_own_last_packets() {
     let limited = DirectionConfig { queue_limit_bytes: Some(2 * u64::from(FULL)), ..config(Aqm::Drr) };
     let offers = [bulk(0, 4, 1), bulk(0, 3, 2)].concat();
     let (released, link) = released(&limited, &offers);
-    // The first packet is on the wire. It takes no room in the queue, but the turn of its flow. Then the
-    // flows alternate. Each flow has lost its last packet.
+    // The first packet is on the wire. It takes no room in the queue, but it was the turn of its flow. Then
+    // the flows alternate. Each flow has lost its last packet.
     assert_eq!(released.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [0, 4, 1, 5, 2]);
     assert_eq!((link.stats().dropped_queue, link.stats().queue_bytes_max), (2, 4 * u64::from(FULL)));
 }

@@ -95,8 +95,8 @@ fn crossed(middlebox: &mut Middlebox, way: Way, mut ip: Vec<u8>) -> Option<Vec<u
     }
 }
 
-/// Returns the sum of RFC 1071 over `words`. Over header and pseudo header it is 0xffff if the checksum is
-/// right.
+/// Returns the sum of RFC 1071 over `words`. The sum over header and pseudo header is 0xffff if the checksum
+/// is correct.
 fn sum(words: &[u8]) -> u16 {
     let mut sum: u32 =
         words.chunks(2).map(|pair| (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -298,7 +298,7 @@ fn a_flow_that_is_bound_anew_is_another_port_to_its_host_and_the_same_to_its_cli
     assert_eq!(crossed(later, Way::Down, late.clone()), late);
 }
 
-/// Returns a client's segment with `sent` bytes from `offset` on of a `ClientHello` of 1,475 bytes.
+/// Returns a client's segment that carries `sent` bytes of a `ClientHello` of 1,475 bytes, from `offset` on.
 fn hello(flags: u8, offset: u32, sent: usize) -> Vec<u8> {
     let mut whole = vec![22, 3, 1];
     whole.extend((1470_u16).to_be_bytes());
@@ -412,7 +412,7 @@ fn each_host_is_behind_with_the_probability_asked_and_a_larger_share_has_the_hos
     assert_eq!(drawn(1.0, 7), vec![true; 10_000]);
 }
 
-/// Returns the packet with an IPv6 header and right checksums. The IPv6 addresses end with the IPv4
+/// Returns the packet with an IPv6 header and correct checksums. The IPv6 addresses end with the IPv4
 /// addresses.
 fn over_ipv6(ip: &[u8]) -> Vec<u8> {
     let payload = &ip[20..];

@@ -1,5 +1,5 @@
-//! Tests the interface of stages with stages that only the tests define. A new stage needs no change to
-//! others.
+//! Tests the interface of stages with stages that only the tests define. This shows that a new stage needs no
+//! change to the others.
 
 use std::collections::VecDeque;
 
