@@ -1,6 +1,7 @@
-//! Limits delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each
-//! frame has a maximum number in flight, and none goes to a server with six requests of any kind in flight.
-//! The others wait before they request a connection. The target of a redirect takes its place.
+//! Limits the delayable requests in flight: requests for images, which are only displayed. As in Chromium's
+//! resource scheduler, each frame has a maximum number of them in flight, and starts none to a server at
+//! which it has six requests of any kind in flight. The other delayable requests wait before they request a
+//! connection. The request for the target of a redirect takes the place of the redirected request.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,9 +23,10 @@ pub(crate) struct Throttle {
 struct Request {
     server: OriginId,
     frame: usize,
-    /// False on connections that carry several requests at once: they use priorities instead of the limit.
+    /// True for images on connections that carry one request at a time. Connections that carry several
+    /// requests use priorities instead of the limit.
     delayable: bool,
-    /// The redirect that this request follows, and whose place it takes.
+    /// The redirect whose target this request is, and whose place it takes.
     follows: Option<usize>,
     /// True if the target of this redirect takes the place of this request.
     is_followed: bool,
@@ -84,8 +86,9 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
-    /// their limit. Returns `None` for a redirect whose target takes its place.
+    /// Ends an admitted request. Returns the next waiting request of the frame that may start, skipping
+    /// servers at their limit; `None` if there is none, or if the target of a redirect takes the place of the
+    /// ended request.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -178,8 +178,9 @@ fn scaled(us: u64, policy: &Policy) -> Nanos {
 }
 
 /// Returns the possible page load times. The load event is due when no awaited resource is missing. Awaited
-/// resources have phase `load`, and either all their initiators are awaited, or they were known before. The
-/// two times differ only if a resource becomes known at the very time of the load event.
+/// resources have phase `load`, and either all their initiators are awaited, or the resources were known
+/// before the load event was due. The two times differ only if a resource becomes known at the very time of
+/// the load event.
 fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option<Nanos>; 2] {
     let selected = selected(page, policy);
     let of_load = |r: usize| selected[r] && page.resources[r].phase == Phase::Load;
@@ -195,7 +196,7 @@ fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option
         Profile::Mget if !documents.contains(&r) => documents.last().copied(),
         _ => page.resources[r].initiator,
     };
-    // A resource that was never requested is resolved when its initiator failed.
+    // A resource that is never requested is resolved when its initiator fails.
     let resolved_at = |mut r: usize| loop {
         match scheduler.state(r) {
             ResourceState::Ended(at) | ResourceState::Failed(at) => return at,

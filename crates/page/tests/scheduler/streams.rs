@@ -5,7 +5,8 @@ use fastopen_page::{ConnectionId, Event, Limits, Policy, ResourceState};
 use crate::driver::{Load, MS, Network, RequestOutcome, after_the_root, load, server};
 use crate::pages::{gallery, image, page, root};
 
-/// Returns the policy of a browser with these limits of connections to a server and of requests on each.
+/// Returns the policy of a browser that opens at most `connections` to a server, each with at most `streams`
+/// requests at once.
 fn browser(connections: usize, streams: usize) -> Policy {
     let limits = |host: &str| (server(host), Limits { connections, streams });
     Policy { multiplexed: ["a.test", "b.test"].map(limits).into(), ..Policy::browser() }
