@@ -4,12 +4,13 @@ use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// The evidence that a load must show. It determines how the world is prepared and how the load is judged.
+/// The evidence that a load must show. The expectation determines how the world is prepared and how the load
+/// is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
     pub tls: bool,
-    /// The use of Fast Open; `None` if no SYN requests a cookie or carries data.
+    /// The use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
     /// The way in which the load's connections may begin with tickets of the earlier visit.
     pub visit: SessionStart,
@@ -50,7 +51,7 @@ pub enum CookiesBefore {
     EveryHost,
 }
 
-/// The connections whose SYN data is acknowledged, if they carried requests and lost no packet.
+/// The connections whose SYN data must be acknowledged, if they carried requests and lost no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
     /// Every connection.
@@ -79,7 +80,7 @@ impl Expectation {
             };
             let syn_data = match (cookies, tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
-                // A client that sends no cookies need not wait for a cookie.
+                // A client that has all cookies, or sends none, need not wait for a cookie.
                 _ => SynData::EveryConnection,
             };
             FastOpen { cookies_before, syn_data }

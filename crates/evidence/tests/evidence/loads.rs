@@ -165,7 +165,7 @@ fn a_connection_that_carried_nothing_brings_a_cookie_all_the_same() {
 fn a_cold_connection_that_lost_its_syn_brings_no_cookie() {
     let first = || retransmitted(connection("a.test", 0, false));
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, false)]).kinds(), NONE);
-    // It may have brought a cookie if it lost another packet than its SYN.
+    // The first connection may have brought a cookie if it lost another packet than its SYN.
     assert_eq!(Load::cold(vec![first(), connection("a.test", 20, true)]).kinds(), NONE);
 }
 

@@ -98,8 +98,8 @@ fn no_answer_comes_before_the_round_trip_is_over() {
     assert_eq!(sooner.kinds(), DISAGREE);
 }
 
-/// Returns the load of [`load`] with queries over one connection to the resolver. `round_trips` is the number
-/// of round trips until the first answer, including handshakes.
+/// Returns the load of [`load`], but with queries over one connection to the resolver. `round_trips` is the
+/// number of round trips until the first answer, including handshakes.
 fn over_connection(names: NameLookup, round_trips: u64) -> Load {
     load().with(|load| {
         load.network.names = names;

@@ -1,4 +1,5 @@
-//! Tests each kind of reason with a load that has it, and a similar load that does not.
+//! Tests each reason for which a load is invalid, with a load that has the reason and a similar load that
+//! does not.
 
 mod loads;
 mod lookups;

@@ -5,7 +5,7 @@ use fastopen_contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
 use fastopen_link::path::{Behaviour, PathRule};
 
 /// Returns a warm load behind a middlebox that strips the Fast Open option, with the evidence that Linux
-/// gives.
+/// reports.
 fn stripped() -> Load {
     let mut load = Load::warm();
     load.path = PathRule { behaviour: Behaviour::StripOption, hosts: None };

@@ -84,7 +84,7 @@ fn a_connection_whose_first_request_came_when_its_handshake_was_over_had_nothing
             load.requests[0].end_ns = Some(sent_ns + 20_000_000);
         })
     };
-    // Up to the tolerance, the request counts as one that waited for the handshake.
+    // A request that is sent within the tolerance after the handshake could have been early data.
     assert!(sent_after_us(LATE_US).kinds().contains(&InvalidKind::NoEarlyData));
     assert!(!sent_after_us(LATE_US + 1).kinds().contains(&InvalidKind::NoEarlyData));
 }
@@ -108,13 +108,14 @@ fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
 
 #[test]
 fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
-    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, of which 28 are record headers and a tag.
+    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, of which record headers and a tag take 28.
     assert_eq!(in_a_syn(300, 1420 - 300 - 28).kinds(), [InvalidKind::NoEarlyData]);
     let exceeds = || in_a_syn(300, 1420 - 300 - 28 + 1);
     assert_eq!(exceeds().kinds(), NONE);
     let sooner = exceeds().with(|load| load.requests[0].first_byte_ns = Some(19_990_000));
     assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible]);
-    // The origin may have read the rest before the client's Finished. That takes as many round trips.
+    // The origin may have read the rest of the early data before the client's Finished. The first byte then
+    // takes the same number of round trips.
     let read_apart = |ns| {
         exceeds().with(|load| {
             origins_handshake_of(load, 0).early_bytes = 1093;
@@ -256,8 +257,8 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
 
 #[test]
 fn early_data_that_exceeds_the_initial_window_arrives_with_the_end_of_the_handshake() {
-    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data and a segment 1448. So the last bytes of the
-    // `ClientHello` leave in the first window, which a part of the early data also fits into.
+    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, and a segment holds 1448. So the last bytes of
+    // the `ClientHello` leave in the first window, which also has room for a part of the early data.
     let load = |window| in_a_syn(1500, 2900).with(|load| load.tcp.initial_window_segments = window);
     assert_eq!(load(1).kinds(), NONE);
     assert_eq!(load(3).kinds(), [InvalidKind::NoEarlyData]);
