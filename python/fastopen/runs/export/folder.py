@@ -1,4 +1,4 @@
-"""Write a folder that appears whole or not at all, under another name until it is complete."""
+"""Write a folder under another name, and rename it when it is complete, so that it is never seen in part."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,7 +16,10 @@ SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError."""
+    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError.
+
+    With `replace`, an export in `folder` is replaced. Otherwise `folder` must be empty or absent.
+    """
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
