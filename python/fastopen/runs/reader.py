@@ -233,8 +233,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield row and JSON record of each load, or of each of `job`. A LoadRecord takes five times as
-        long."""
+        """Yield row and JSON record of each load (of `job`, if given), five times as fast as LoadRecords."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
