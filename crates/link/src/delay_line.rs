@@ -1,8 +1,7 @@
 //! Keeps packets in flight, ordered by due time.
 //!
-//! Packets with equal delays are due in the order in which they were pushed, so they wait in a FIFO and need
-//! no sorting. A packet that is due before the last packet of the FIFO, such as one from a nearer host, waits
-//! in a sorted map.
+//! Packets with equal delays are due in the order of their pushes, so they wait in a FIFO without sorting. A
+//! packet that is due before the last one in the FIFO, as from a nearer host, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -14,10 +14,9 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// The next time at which a stage releases a kept packet, and the index of the stage; `None` if no stage
-    /// keeps a packet.
+    /// The next time at which a stage releases a kept packet, with the stage's index; `None` if none does.
     due: Option<(Nanos, usize)>,
-    /// The answers, such as RSTs, into which a middlebox turned packets, and their times.
+    /// Answers, such as RSTs, that a middlebox made from packets, with the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
     /// The latest time at which a packet was offered or a kept packet was released.
@@ -50,8 +49,7 @@ impl<P: Datagram> Direction<P> {
         Self::of(stages(config, start, None), start)
     }
 
-    /// Creates both directions of a link: down, then up. If the path has a middlebox, it handles the packets
-    /// of both directions.
+    /// Creates both directions of a link: down, then up. A middlebox of the path handles packets of both.
     pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
         let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
         let direction = |config, way| {
@@ -82,8 +80,7 @@ impl<P> Direction<P> {
     /// hosts with different extra delays overtake each other.
     ///
     /// # Errors
-    /// Returns [`Dropped`] if a stage drops the packet at once. A packet that a queue drops later is only
-    /// counted.
+    /// Returns [`Dropped`] if a stage drops the packet at once. Later drops by a queue are only counted.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -98,8 +95,7 @@ impl<P> Direction<P> {
         self.pass(0, self.now, Packet { bytes, extra_delay, payload })
     }
 
-    /// Passes a packet through the stages from index `first` on. Stops if a stage drops, answers or keeps the
-    /// packet.
+    /// Passes a packet through the stages from index `first` on, until a stage drops, answers or keeps it.
     fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
         for number in first..self.stages.len() {
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
@@ -126,8 +122,7 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Releases the kept packets that are due by `now`, in order of time, into the stages after the stage
-    /// that kept each packet.
+    /// Passes the kept packets that are due by `now` on to the next stages, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);
@@ -155,9 +150,8 @@ impl<P> Direction<P> {
         self.departures.next_due().into_iter().chain(self.due.map(|(at, _)| at)).min()
     }
 
-    /// Removes the next packet that is due by `now`, and returns it with its due time. Returns `None` if no
-    /// packet is due; call it until then. Packets with equal due times leave in the order in which they
-    /// passed the last stage.
+    /// Removes the next packet that is due by `now`, and returns it with its due time. Packets with equal due
+    /// times leave in the order in which they passed the last stage. Call this until it returns `None`.
     pub fn release(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.release_kept(now);
         self.departures.pop(now)

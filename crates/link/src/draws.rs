@@ -1,5 +1,4 @@
-//! Draws seeded random decisions. With the same seed, a larger ratio makes more decisions true, and none
-//! false.
+//! Draws seeded random decisions. With one seed, a larger ratio makes more of them true, and none false.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -80,8 +80,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header of a packet. Returns `None` if its fixed part is incomplete or invalid, or if the
-    /// packet is neither IPv4 nor IPv6.
+    /// Reads the fixed header of a packet; `None` if it is incomplete or invalid, or neither IPv4 nor IPv6.
     pub fn of(ip: &[u8]) -> Option<Self> {
         match ip.first()? >> 4 {
             4 => {
@@ -114,8 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` if the packet ends before its length field,
-/// or is not IP.
+/// Returns the length of a packet according to its header; `None` if the header is too short or not of IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {
@@ -147,9 +145,8 @@ pub(crate) fn swap_addresses(ip: &mut [u8]) {
     source.swap_with_slice(destination);
 }
 
-/// Computes the checksum of the transport header and payload, which start at `start`, with their pseudo
-/// header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1). Writes the checksum at offset `at` of the
-/// packet.
+/// Computes the checksum of the transport header and payload from `start` on, with the pseudo header (RFC
+/// 9293 section 3.1, RFC 768, RFC 8200 section 8.1), and writes it at offset `at` of the packet.
 pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let (first, bytes) = addresses(ip);
@@ -169,7 +166,7 @@ fn checksum(others: u32, bytes: &[u8]) -> u16 {
     !folded(others + words(bytes))
 }
 
-/// Returns the sum of the 16-bit words of `bytes`, padded with a zero byte if their number is odd.
+/// Returns the sum of the 16-bit words of `bytes`, padded with a zero byte if `bytes` has an odd length.
 fn words(bytes: &[u8]) -> u32 {
     // The compiler vectorises loops over chunks of constant length.
     let words = bytes.chunks_exact(2);

@@ -29,9 +29,8 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// Returns the type of the first packet in `bytes`, and the bytes after this packet, which are `None` if no
-/// packet can follow. Returns `None` for padding, Version Negotiation and an incomplete header. The fixed bit
-/// is ignored, because peers may agree to clear it (RFC 9287).
+/// Returns the type of the first packet in `bytes`, and the bytes after it if a packet can follow; `None` for
+/// padding, Version Negotiation and incomplete headers. The fixed bit may be clear (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
     if first & LONG_HEADER == 0 {
@@ -54,8 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet; `None` if the packet is incomplete. `rest` starts after the connection
-/// IDs of the packet.
+/// Returns the bytes after a packet, if it is complete. `rest` starts after the connection IDs of the packet.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -65,15 +63,13 @@ fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits off a field that starts with its length in one byte, such as a connection ID. Returns the field and
-/// the bytes after it.
+/// Splits off a field that starts with its length in one byte, such as a connection ID, from the rest.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())
 }
 
-/// Reads a variable-length integer (RFC 9000 section 16), and returns it with the bytes after it. Returns
-/// `None` if the integer is incomplete.
+/// Reads a variable-length integer (RFC 9000 section 16). Returns it with the bytes after it, if complete.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

@@ -5,8 +5,7 @@
 //! ahead of time, and needs only one timer, for its release. A queue that may drop a packet when it dequeues
 //! it (an AQM) keeps the packet instead, and releases it when the next stage is free.
 //!
-//! To add a stage, add a file to `stages/`, and create the stage in the function `stages()` of
-//! `stages/mod.rs`.
+//! To add a stage, add a file to `stages/`, and create the stage in `stages()` (`stages/mod.rs`).
 
 use crate::{DropCause, Nanos, Stats};
 
@@ -43,8 +42,7 @@ without_contents!((), u64, usize, &'static str);
 pub struct Packet<P> {
     /// Length of the IP packet.
     pub bytes: u32,
-    /// One-way delay of the packet's host, in addition to the delay of the link. Applied after the last
-    /// stage.
+    /// One-way delay of the packet's host in addition to the link's delay, applied after the last stage.
     pub extra_delay: Nanos,
     /// The payload.
     pub payload: P,

@@ -28,8 +28,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` as dropped instead of accepted ([`crate::Direction::offer`] counts every
-    /// packet as accepted first).
+    /// Counts a packet of `bytes` as dropped, which [`crate::Direction::offer`] counted as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

@@ -1,5 +1,4 @@
-//! Applies the behaviours of middleboxes that expect a TLS `ClientHello` in one segment
-//! (<https://tldr.fail>).
+//! Applies behaviours of middleboxes that expect a TLS `ClientHello` in one segment (<https://tldr.fail>).
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies the behaviour to a client's segment. SYNs pass, even if they carry the start of a
-    /// `ClientHello`.
+    /// Applies the behaviour to a client's segment. SYNs pass, even if a `ClientHello` starts in one.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;

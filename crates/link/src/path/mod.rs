@@ -2,8 +2,7 @@
 //! time, the packet, its direction and the earlier packets.
 //!
 //! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
-//! link's queue, and packets from the hosts reach it before the queue. See `docs/paths.md` for the effects on
-//! Linux.
+//! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
 
 mod hello;
 mod udp;
@@ -66,13 +65,11 @@ pub enum Behaviour {
     /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
-    /// Holds a client's first datagrams, which have QUIC Initial packets, for 10 ms, so that 0-RTT packets in
-    /// later datagrams overtake them.
+    /// Holds a client's datagrams with Initial packets for 10 ms, so that later 0-RTT packets overtake them.
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Lets a client's first datagram with a QUIC Initial packet pass, and drops all other such datagrams
-    /// until the host answers.
+    /// Of a client's datagrams with QUIC Initial packets, passes only the first until the host answers.
     DropLargeUdp,
 }
 
@@ -99,9 +96,8 @@ impl PathRule {
     }
 }
 
-/// Returns an endless iterator with a decision for each host, in order: true if the host is behind the
-/// middlebox. Each is true with probability `share` (0 to 1), independently of the others. With the same
-/// seed, a larger share selects the same hosts and more.
+/// Returns an endless iterator that decides for each host if it is behind the middlebox: with probability
+/// `share` (0 to 1), independently of other hosts. With one seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
@@ -229,9 +225,8 @@ const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// Kind of the Fast Open option (RFC 7413 section 4.1.1).
+/// The kind of the Fast Open option, and of the experimental one with its magic number (RFC 7413).
 const OPTION_FAST_OPEN: u8 = 34;
-/// Kind and magic number of the experimental Fast Open option (RFC 7413, appendix A).
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
@@ -321,8 +316,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Changes the header bytes from `start` to `end`, and updates the checksum by the difference (RFC 1624,
-    /// equation 3).
+    /// Changes header bytes, and updates the checksum by the difference (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {

@@ -16,8 +16,7 @@ const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its port.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// Time for which Initial packets are held: long enough for packets sent right after them to overtake them,
-/// but too short for a timer to expire.
+/// Time for which Initial packets are held, so that later packets overtake them, but no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back, by toggling the
@@ -117,8 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] lets a datagram pass. `begins`: the client sent it, and it
-    /// has an Initial packet.
+    /// Returns true if [`Behaviour::DropLargeUdp`] lets a datagram pass. `begins`: it has a client's Initial.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {
@@ -154,8 +152,7 @@ impl Datagrams {
 /// A token bucket that starts full.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Time at which the bucket is full again. An empty bucket takes as long to fill as [`LIMIT_BURST_BYTES`]
-    /// take at the rate.
+    /// Time at which the bucket is full again. It fills at the rate, up to [`LIMIT_BURST_BYTES`].
     full_at: Nanos,
 }
 

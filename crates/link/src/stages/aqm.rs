@@ -20,8 +20,7 @@ pub enum Aqm {
     CoDel,
     /// `CoDel` in a queue for each flow, with priority for flows that send little: FQ-CoDel (RFC 8290).
     FqCodel,
-    /// A tail-drop queue for each flow. The queues take turns, and each sends about the same number of bytes:
-    /// deficit round-robin (DRR).
+    /// A tail-drop queue for each flow. The queues take turns, and send equal numbers of bytes (DRR).
     Drr,
 }
 
@@ -33,8 +32,7 @@ pub(super) trait ManagedQueue<P>: Send {
     /// Adds a packet. Drops it or other packets if the queue would exceed `limit_bytes`.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats);
 
-    /// Drops packets as the discipline requires, then removes and returns the next one. Returns `None` if no
-    /// packet is left.
+    /// Drops packets as the discipline requires, then removes the next packet; `None` if no packet is left.
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
@@ -42,9 +40,8 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time from which to look for a free wire (`free_at`). After a release it is 1 ns before the
-    /// release: a trace does not serve packets that arrive at the very time of an opportunity, but the
-    /// packets in the queue arrived earlier.
+    /// The time to pass to `free_at` of the wire. After a release, it is 1 ns earlier: a trace serves only
+    /// packets that arrived before an opportunity, as the waiting packets did.
     asked: Nanos,
 }
 

@@ -21,8 +21,7 @@ pub(super) const MAXPACKET: u64 = 1500;
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// Time at which the sojourn time will have been above the target for an interval; `None` while the
-    /// sojourn time or the queue is short enough.
+    /// Time at which the sojourn time will have been above the target for an interval; `None` if it is below.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,

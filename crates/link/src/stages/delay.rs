@@ -54,8 +54,7 @@ pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,
     generator: Xoshiro256PlusPlus,
-    /// Lets packets overtake each other. Otherwise no packet arrives before `last`, the arrival of the packet
-    /// before it.
+    /// Lets packets overtake each other. Otherwise no packet arrives before `last`, the latest arrival.
     reorder: bool,
     last: Nanos,
 }

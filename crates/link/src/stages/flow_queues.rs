@@ -33,8 +33,7 @@ pub(super) struct FlowQueues<P> {
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Numbers of queues that were empty until a packet arrived. They are served before the queues of `old`.
-    /// Only FQ-CoDel has them.
+    /// Numbers of queues that were empty until a packet arrived. Served before `old`, and unused by DRR.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,

@@ -1,5 +1,4 @@
-//! Defines the configuration of a direction and the limits of its values, and creates the stages from a
-//! configuration.
+//! Defines the configuration of a direction, with its limits, and creates the stages of a configuration.
 
 mod aqm;
 mod codel;
@@ -28,9 +27,8 @@ pub struct DirectionConfig {
     pub delay: Nanos,
     /// Serialisation rate.
     pub rate: Rate,
-    /// Limit on the waiting bytes, which do not include the packet on the wire; `None` for no limit. With
-    /// DRR, the limit applies to each flow. `stages/tail_drop.rs` compares the limit with those of tbf, netem
-    /// and Mahimahi.
+    /// Limit on the waiting bytes without the packet on the wire, for each flow with DRR; `None` for no
+    /// limit. `stages/tail_drop.rs` compares it with the limits of tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
     pub aqm: Aqm,

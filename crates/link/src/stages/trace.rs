@@ -1,5 +1,4 @@
-//! Sends packets at the times of a Mahimahi trace: recorded opportunities to send a packet, repeated
-//! endlessly.
+//! Sends packets at recorded times: the delivery opportunities of a Mahimahi trace, repeated endlessly.
 //!
 //! The rules follow `src/frontend/link_queue.cc` in ravinet/mahimahi:
 //!
@@ -102,8 +101,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. A packet that is offered at the time of the open opportunity has waited for it, and
-    /// uses it.
+    /// Sends a packet. A packet offered at the time of the open opportunity waited for it, and uses it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
