@@ -33,15 +33,13 @@ pub struct Page {
     pub explanations: Vec<Explanation>,
 }
 
-/// Values that explain a recording as well as the values in the page's resources. Each list has one value for
-/// each resource.
+/// Values that explain a recording as well as the page's own values. Each list has one for each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
     /// Server think time of each resource, in microseconds.
     pub server_think_us: Vec<u64>,
-    /// Position of each resource's reference in the body of its initiator (see
-    /// [`Resource::initiator_at_bytes`]).
+    /// Position of each resource's reference ([`Resource::initiator_at_bytes`]).
     pub initiator_at_bytes: Vec<Option<u64>>,
 }
 

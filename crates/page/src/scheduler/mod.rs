@@ -135,8 +135,7 @@ impl Scheduler {
         self.discovery.is_finished()
     }
 
-    /// Returns the time at which the request for `resource` was queued, even if no connection was free;
-    /// `None` if the request was not queued yet.
+    /// Returns the time at which `resource` was queued, even without a free connection; `None` before then.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }

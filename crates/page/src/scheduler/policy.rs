@@ -128,8 +128,7 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// Converts a processing time of the page from microseconds to nanoseconds, multiplied by
-    /// [`Policy::processing_scale`].
+    /// Returns `us` microseconds of the page's processing time, scaled for this client, in nanoseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
         // Only the product is rounded: a valid page has at most 10^15 ns here, which a double holds exactly.

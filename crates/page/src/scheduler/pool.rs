@@ -69,8 +69,7 @@ struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
-    /// The server has a fallback, which is used if the first connection is not secured within this time in
-    /// nanoseconds.
+    /// The server has a fallback, used if the first connection is not secured within this many nanoseconds.
     After(Nanos),
     /// The fallback is in use for all new connections.
     Taken,
@@ -226,8 +225,7 @@ impl Pool {
         }
     }
 
-    /// Records the end of the whole handshake of a connection that is not a fallback. The server's fallback
-    /// is then not needed, and its connections are closed.
+    /// Records that a handshake other than a fallback's is complete, and closes the server's fallbacks.
     pub(crate) fn connection_secured(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Closed || self.connections[connection.0].fallback {
             return;
@@ -261,8 +259,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's connections that are not secured: its fallback connections if `fallback` is true,
-    /// otherwise all others.
+    /// Yields the server's connections that are not secured: fallback connections if `fallback`, else others.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -285,9 +282,8 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail with it: requests that it carried and that
-    /// are not retried. If the connection was still connecting, the most urgent request in its server's queue
-    /// fails. No request fails if another connection takes over ([`Pool::goes_on_without`]).
+    /// Removes a lost connection. Returns the requests that fail: those that it carried and that are not
+    /// retried, or if it was connecting, the server's most urgent. None fail if a connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -349,8 +345,7 @@ impl Pool {
         true
     }
 
-    /// Ends a request that failed. Returns the request if the pool does not retry it; `None` if the pool
-    /// does, or if the connection did not carry the request.
+    /// Ends a failed request. Returns the request unless it is retried, or the connection did not carry it.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,
@@ -488,8 +483,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Takes the most urgent request from the server's queue. A used connection gets no request that is an
-    /// HTTP/1 retry.
+    /// Takes the most urgent request from the server's queue. A used connection gets no HTTP/1 retry.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -538,8 +532,7 @@ impl Pool {
         None
     }
 
-    /// Closes a connection without requests. A connection with requests takes no more, and is closed when
-    /// they have ended.
+    /// Closes a connection, at once if it has no requests, otherwise when its requests have ended.
     fn end(&mut self, connection: ConnectionId) {
         if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);

@@ -1,7 +1,6 @@
-//! Limits the delayable requests in flight: requests for images, which are only displayed. As in Chromium's
-//! resource scheduler, each frame has a maximum number of them in flight, and starts none to a server at
-//! which it has six requests of any kind in flight. The other delayable requests wait before they request a
-//! connection. The request for the target of a redirect takes the place of the redirected request.
+//! Limits delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each
+//! frame has a maximum number in flight, and starts none to a server with six of its requests in flight. The
+//! others wait before they request a connection. A redirect's target takes the place of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,8 +22,7 @@ pub(crate) struct Throttle {
 struct Request {
     server: OriginId,
     frame: usize,
-    /// True for images on connections that carry one request at a time. Connections that carry several
-    /// requests use priorities instead of the limit.
+    /// True for images on connections with one request at a time. Other connections use priorities instead.
     delayable: bool,
     /// The redirect whose target this request is, and whose place it takes.
     follows: Option<usize>,
@@ -86,9 +84,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Returns the next waiting request of the frame that may start, skipping
-    /// servers at their limit; `None` if there is none, or if the target of a redirect takes the place of the
-    /// ended request.
+    /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
+    /// their limit; `None` if there is none, or if a redirect's target takes the ended request's place.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -16,8 +16,7 @@ pub enum Piece {
     Filler(u64),
 }
 
-/// The opening and closing marks of a comment that hides filler. A gap that is too short for both marks is
-/// filled with spaces.
+/// The marks of a comment that hides filler. Gaps that are too short for both marks get spaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Numbers of the references that start only after the reference to their initiator, which must start their
-/// requests because no body does.
+/// Numbers of references that start only after the reference to their initiator, which starts them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the response of the initiator has ended.
@@ -35,9 +34,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns the reference as a plain HTML element; `None` if only a script can start the request.
-    /// `runtime` is true if the document has `runtime.js`. Such a document loads stylesheets by script,
-    /// because a `<link>` would block later scripts.
+    /// Returns the reference as a plain HTML element; `None` if only a script can start the request. A
+    /// document with `runtime.js` loads stylesheets by script, because a `<link>` would block later scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -78,8 +76,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns the URLs of a reference as `<img>` elements, for parsers without scripts, and its other values
-    /// as an array.
+    /// Returns a reference's URLs as `<img>` elements, for parsers without scripts, and the rest as an array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -179,8 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns `text` as a string literal of both JavaScript and JSON. `text` has neither quotes nor control
-/// characters.
+/// Returns `text` in quotes, for JavaScript and JSON. It has neither quotes nor control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

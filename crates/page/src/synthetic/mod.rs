@@ -48,8 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies refer to the lists
-    /// by index.
+    /// Lists of references that no body has room for, for `runtime.js`. Bodies refer to them by index.
     lists: Vec<String>,
 }
 
@@ -58,11 +57,9 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the page's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the resource, or another one if that type would keep a browser from reading the body
-    /// as the resource's type.
+    /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
     pub mime: String,
-    /// Target of a redirect; `None` if the response redirects nowhere, or to a URL that the page has no
-    /// resource for.
+    /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,
     /// True if the origin refuses this CORS preflight, because no request of the page follows the preflight.
     pub refuses_preflight: bool,
@@ -160,9 +157,8 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// Returns the resource's Content-Type if it lets a browser read the body as ASCII text of this resource
-/// type. Otherwise returns the usual one of documents, stylesheets and scripts, and an empty text for other
-/// types.
+/// Returns the resource's Content-Type, or one with which a browser reads the body as ASCII text of this
+/// type: that of HTML, CSS or JavaScript, or an empty text for other types.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wide = mime.to_ascii_lowercase().contains("utf-16");

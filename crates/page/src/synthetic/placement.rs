@@ -157,8 +157,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of the reference's last resource, and defers the references that the body has no room
-    /// for.
+    /// Writes the body of a reference's last resource, and defers the references that do not fit into it.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -211,8 +210,7 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred references. The root keeps its references anyway, because no
-            // document encloses it.
+            // Only `runtime.js` starts deferred references. The root, which no document encloses, keeps them.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);
@@ -238,10 +236,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Puts the references into lists that the driver holds, and the numbers of the lists into the document.
-    /// References at the same byte form a list. If the document has too little room for all numbers, the last
-    /// lists are joined into one list at the end of the document. If it has no room for any, returns all
-    /// references.
+    /// Lets the driver hold the references, in a list for each byte, and puts the lists' numbers into the
+    /// document. With too little room, the last lists are joined at the end; without any, returns all.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -382,8 +378,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and reports the gaps, such as resources that are never
-    /// reached.
+    /// Follows all references from the root document, and reports the gaps, such as resources never reached.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];

@@ -18,8 +18,7 @@ pub(super) enum InitiatorType {
     Font = 5,
     /// A script that `fetch` loads and `eval` runs, so that the load event does not wait for the script.
     FetchAndEval = 6,
-    /// An image whose Content-Type is not that of an image, so that `<img>` could not load it. `fetch`
-    /// requests it with an image's priority.
+    /// An image whose Content-Type keeps `<img>` from loading it. It is fetched with an image's priority.
     FetchedImage = 7,
 }
 
@@ -54,13 +53,11 @@ pub(super) struct Reference {
     pub(super) request_body_bytes: u64,
     /// True if the browser sends a CORS preflight, which is part of the chain.
     pub(super) preflight: bool,
-    /// Number of the document in which the request starts. For the root document, it is the document's own
-    /// number.
+    /// Number of the document in which the request starts. The root document has its own number.
     pub(super) document: usize,
 }
 
-/// Returns the references to all resources of the page that `policy` selects, each after its parent. The
-/// first reference is the root document.
+/// Returns the references that `policy` selects, each after its parent. The first is the root document.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
@@ -164,8 +161,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// Returns for each resource the resource that follows it without a reference: the target of its redirect, or
-/// the request that it permits as a preflight. `None` if there is no such resource.
+/// Returns for each resource the target of its redirect, or the request that its preflight permits, if any.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {
