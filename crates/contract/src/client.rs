@@ -19,8 +19,7 @@ pub enum ClientKind {
     Chromium,
 }
 
-/// The traits of a kind of client that decide how a world is built. The rules on the settings that a client
-/// supports are in Python.
+/// The traits of a client that decide how a world is built. The rules on its settings are in Python.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
@@ -28,20 +27,17 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client runs scripts of its driver before the scripts of the page.
     pub runs_scripts: bool,
-    /// The number of session tickets for each host that an earlier visit leaves to the client, if the origins
-    /// send this number.
+    /// The number of session tickets per host that an earlier visit leaves, if the origins send that number.
     pub tickets_left: u8,
     /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
     pub hsts_preloaded: bool,
     /// True if the client learns of HTTP/3 from `Alt-Svc`.
     pub reads_alt_svc: bool,
-    /// True if the client polls the clock until the time has advanced. Each reading of the clock must then
-    /// take virtual time.
+    /// True if the client polls the clock until the time advances. Each reading must then take virtual time.
     pub polls_clock: bool,
     /// Memory that the client needs in addition to the world's memory, in bytes.
     pub memory_bytes: u64,
-    /// The longest real time in seconds that may pass between two records of a job in virtual time. A start
-    /// or a load needs this time at most.
+    /// The longest real time in seconds between records of a job in virtual time, for a start or a load.
     pub silence_s: u64,
 }
 

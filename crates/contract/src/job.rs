@@ -246,9 +246,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns the longest time in microseconds that a packet waits in the queue; `None` if there is no known
-    /// bound. `seen` is the largest observed length of the queue in bytes. Without it, the largest permitted
-    /// length counts.
+    /// Returns the longest time in microseconds that a packet waits in the queue; `None` without a known
+    /// bound. `seen` is the longest observed queue in bytes; without it, the largest permitted one counts.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -495,11 +494,9 @@ pub enum Bodies {
     /// The recorded bodies if there are any, otherwise dots.
     #[default]
     Filler,
-    /// Synthetic HTML, CSS and scripts that have the page's sizes and make a browser request exactly its
-    /// resources.
+    /// Synthetic HTML, CSS and scripts of the page's sizes, with which a browser requests its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests that differ from the recorded ones in the
-    /// query.
+    /// Recorded responses with their headers, also for requests with a query that was not recorded.
     Recorded,
 }
 

@@ -371,8 +371,7 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. `otherwise` is the answer for an end without a
-    /// count.
+    /// Returns true if either end declared a packet lost, and `otherwise` for an end without a count.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
@@ -471,8 +470,7 @@ impl TlsRecord {
         }
     }
 
-    /// Returns the number of bytes of early data that the origin read before the end of the handshake; 0 if
-    /// unknown.
+    /// Returns the number of early data bytes that the origin read before the handshake ended; 0 if unknown.
     pub fn seen_early(&self) -> u64 {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }

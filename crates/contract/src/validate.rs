@@ -159,8 +159,7 @@ impl ClientSettings {
     }
 }
 
-/// Checks the words of a command line: their lengths, and that none has a NUL. The first word, the program,
-/// must not be empty.
+/// Checks the words of a command line. The program must not be empty, and no word too long or with a NUL.
 fn validate_words(place: &str, words: &[String]) -> Checked {
     not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
     for (number, word) in words.iter().enumerate() {
@@ -171,8 +170,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Deserializes only from an object. A derived `Deserialize` would also accept an array of the fields'
-/// values.
+/// Deserializes only from an object. A derived `Deserialize` would also accept an array of fields' values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
@@ -226,8 +224,7 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Returns true if a congestion control of the kernel can have this name (`TCP_CA_NAME_MAX` is 16 with the
-/// NUL).
+/// Returns true if the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX`).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
