@@ -4,8 +4,7 @@ use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// The evidence that a load must show. The expectation determines how the world is prepared and how the load
-/// is judged.
+/// The evidence that a load must show, which decides how the world is prepared and the load is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.

@@ -28,8 +28,7 @@ impl Observations<'_> {
             return;
         }
         for connection in self.connections {
-            // If a browser aborted and repeated a request, the times of the request were measured at the
-            // origins.
+            // If a browser aborted and repeated a request, the request's times are from the origins.
             let of_the_client = |first: &&RequestRecord| first.cache.is_none() && first.queued_ns.is_some();
             let first = self.first_request(connection).filter(of_the_client);
             let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))
@@ -88,9 +87,8 @@ impl Observations<'_> {
             && (alone || no_queue && asked_first && !connection.multiplexed)
     }
 
-    /// Returns the largest number of round trips that a first response may take, and the transmission time of
-    /// the response's and the request's bytes on the link in microseconds. `least` is the smallest number of
-    /// round trips.
+    /// Returns the largest number of round trips that a first response may take, at least `least`, and the
+    /// transmission time of request and response on the link in microseconds.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -156,14 +154,12 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns an upper bound of the size of all acknowledgments for `bytes` bytes, including headers of TCP or
-/// QUIC.
+/// Returns an upper bound of the bytes that acknowledge `bytes` bytes, with the headers of TCP or QUIC.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the transmission time of `bytes` and their IP and TCP headers in a direction, in microseconds; 0
-/// if the direction has no fixed rate.
+/// Returns the time in microseconds to send `bytes` and their headers in a direction; 0 without a fixed rate.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

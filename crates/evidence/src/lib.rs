@@ -259,10 +259,9 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns the number of TCP connections that may have retransmitted their SYN because of a timeout: all
-    /// with a retransmission, or 0 if a SYN and its SYN-ACK cannot take as long as the timeout. Linux
-    /// retransmits the SYN without data and counts a failure. Both ends may then disagree on whether the SYN
-    /// carried data.
+    /// Returns the number of TCP connections that may have retransmitted a SYN after a timeout; 0 if a SYN
+    /// and its SYN-ACK cannot take that long. Linux retransmits the SYN without data and counts a failure.
+    /// Both ends may then disagree on whether the SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -365,15 +364,12 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that both ends report at least as many resumed connections to each host as the client had
-    /// tickets, and early data on the resumed connections whose first request is safe. Also reports
-    /// unexpected resumptions and early data, and origins that hold responses back until the handshake is
-    /// complete.
+    /// Checks that both ends report as many resumed connections to each host as the client had tickets, and
+    /// early data on the resumed connections whose first request is safe; neither must occur unexpectedly.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
-            // Connections that fell back to TCP are left out: the earlier visit to their hosts used QUIC,
-            // whose tickets are not valid over TCP.
+            // Leave out connections that fell back to TCP: the earlier visit left tickets for QUIC.
             if let Some(tls) = connection.tls.as_ref().filter(|_| !self.fell_back(connection)) {
                 of_host.entry(&connection.host).or_default().push((connection, tls));
             }
@@ -466,8 +462,7 @@ impl Observations<'_> {
         connections
     }
 
-    /// Returns the first recorded request of a connection; `None` if no request of the connection is
-    /// recorded.
+    /// Returns the first recorded request of a connection; `None` if none of its requests is recorded.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
@@ -519,17 +514,15 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(end, in_syn) > self.flight_of(tls.hello_bytes, in_syn)
     }
 
-    /// Returns the number of the flight in which the first `bytes` of a connection are complete. The SYN is
-    /// flight 0, and has data if `in_syn` is true.
+    /// Returns the flight in which the first `bytes` of a connection are complete. The SYN is flight 0.
     fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
         let segment = self.ip_payload() - HEADER_AND_TIME_STAMPS;
         let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the number of round trips that `bytes` need after the initial window. The window doubles with
-    /// each round trip, but the receiver may delay the acknowledgment of the first flight's last segment (RFC
-    /// 5681 section 4.2).
+    /// Returns the round trips that `bytes` need after the initial window. The window doubles each time, but
+    /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);

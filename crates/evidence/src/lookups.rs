@@ -11,8 +11,7 @@ use fastopen_contract::{
 
 impl Observations<'_> {
     /// Checks that each connection began after the lookup of its host, that the resolver saw each query that
-    /// was not lost, and that no answer came before the round trip to the resolver was over. Without lookups
-    /// in the job, checks that the client looked up nothing.
+    /// was not lost, and that no answer came before the round trip to the resolver was over.
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
         if self.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
@@ -106,8 +105,7 @@ impl Observations<'_> {
         })
     }
 
-    /// Compares the number of queries with the kernels' UDP counters, unless HTTP/3 or an external program
-    /// may also use UDP.
+    /// Compares the number of queries with the kernels' UDP counters, unless other traffic may use UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
         let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
         if other_udp {

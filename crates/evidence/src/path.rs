@@ -21,8 +21,7 @@ const MOST_SENT_AGAIN: u32 = 4;
 /// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of path and settings on a connection's use of Fast Open, as Linux 7.3 reports it
-/// (docs/paths.md).
+/// The effect of path and settings on a connection's Fast Open, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
@@ -90,8 +89,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if a connection with this effect shows the same evidence as over an open path with
-    /// cookies.
+    /// Returns true if the effect leaves a connection with the evidence of an open path with cookies.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -172,8 +170,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the smallest and the largest number of connections whose SYN data should fail because of path
-    /// or settings.
+    /// Returns how many connections (least, most) should lose their SYN data because of path or settings.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -210,14 +207,13 @@ impl Observations<'_> {
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// Returns the smallest and the largest number of connections whose cookie the hosts' kernels should
-    /// refuse.
+    /// Returns how many connections (least, most) should have their cookie refused by the hosts' kernels.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns the smallest and the largest number of connections that the hosts' kernels should count as
-    /// accepted although no SYN data arrived, because the cookie was good or is not required.
+    /// Returns how many connections (least, most) the hosts' kernels should count as accepted although no SYN
+    /// data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -228,9 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the smallest and the largest number of connections whose SYN data fails with an effect that
-    /// `which` selects, and whose first SYN reached the host. The SYN may not have reached the host if it was
-    /// retransmitted without data, or the connection was aborted.
+    /// Returns how many SYNs (least, most) with an effect that `which` selects reached the host. A SYN may
+    /// not have reached the host if it was retransmitted without data, or the connection was aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);

@@ -64,8 +64,7 @@ impl Observations<'_> {
         self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
-    /// Returns true if the connection is to a server with HTTP/3. A host with such a server may also have
-    /// cleartext servers.
+    /// Returns true if the connection is to an HTTP/3 server. The same host may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
         let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
