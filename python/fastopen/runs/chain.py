@@ -27,19 +27,17 @@ def handshakes_in_a_row_ns(
     """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
     `handshake` returns the time span of a connection's start that counts, or None. A request waits for its
-    initiator, then for the first free connection (late binding). The request may wait for a handshake in
-    progress with its origin, on its own or another connection. On a connection that carries one request at a
-    time, it may wait for the previous request. It may also wait until another request ends and makes room for
-    a new connection, and for the handshake of the new connection. Handshake times include queueing on the
-    link, so on a busy link the result exceeds the round trips of the handshakes. If the record is from the
-    origins, the result is the time with any handshake in progress.
+    initiator, then for the first free connection (late binding). It may wait for a handshake in progress with
+    its origin, on its own or another connection. On a connection that carries one request at a time, it may
+    wait for the previous request. It may also wait until another request ends and makes room for a new
+    connection, and for the handshake of this connection. Handshake times include queueing on the link, so on
+    a busy link the result exceeds the round trips of the handshakes.
     """
     if record.seen_at == "origins":
-        # Origins cannot see dependencies.
+        # Origins cannot see dependencies, only the times with a handshake in progress.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A response from the cache was not requested, but requests that the response initiates wait for its
-    # initiator.
+    # A response from the cache was not requested, but its initiator also delays requests that it initiates.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
@@ -84,8 +82,7 @@ class Carriers:
     def opened_ns(self, request: Request) -> int | None:
         """Return the opening time of a request's connection, if the request could wait for the opening.
 
-        None for a request without a connection, or a request that followed others on a connection that
-        carries one request at a time.
+        None without a connection, or for a request that was not the first on an HTTP/1 connection.
         """
         carrier = None if request.connection is None else self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:

@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file. The complete file gets its name, and has one writer at a time."""
+"""Create and open a run's SQLite file. It gets its name once complete, and has one writer at a time."""
 
 import fcntl
 import os
@@ -31,10 +31,7 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file, and let `fill` write its content.
-
-    Return the opened file and the lock on its folder. Raises InputError, MachineError.
-    """
+    """Create a run's file, which `fill` writes. Return it with its lock. Raises InputError, MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -65,7 +62,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of a run whose creation was killed. The file that marks them so is removed last."""
+    """Remove the files that a killed creation of a run left. The file that marks them is removed last."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):

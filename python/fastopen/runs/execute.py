@@ -41,7 +41,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
-    """The reason why the run stopped: all loads of an arm are invalid for the same reason. Else empty."""
+    """The reason why the run stopped: all loads of an arm are invalid for the same reason; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
     """Number of packets that were not kept, because the buffer for the packets of a load was full."""
@@ -169,8 +169,7 @@ class _Execution:
         self._done: set[tuple[str, str]] = set()  # (job, load) pairs
         self._invalid: set[tuple[str, str]] = set()
         self._keep_going = keep_going
-        # For each arm, the place and the reasons of each job's invalid load; None once a load of the arm was
-        # valid.
+        # For each arm, the place and reasons of invalid loads by job; None after a valid load of the arm.
         self._invalid_alike: dict[str, dict[str, tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
         self._places: set[tuple[str, int]] = set()  # (page, setup) pairs
         self._running: dict[str, None] = {}

@@ -41,10 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run given by path, by name, or as `last`, the latest. Raises InputError.
-
-    A path is returned as it is. A name must be that of a kept run.
-    """
+    """Return the folder of a run by path or name, or the latest run for `last`. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -140,8 +137,7 @@ def _networks(experiment: Experiment) -> str:
 def remove_run(folder: Path) -> int:
     """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if the folder holds no run, if it also holds other files, or if the run is being
-    written.
+    Raises InputError if the folder holds no run, or other files too, or if the run is being written.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), "fastopen ls lists kept runs")

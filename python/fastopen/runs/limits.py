@@ -24,8 +24,7 @@ STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
 """The largest number of steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# The largest size of the rows of a query, as a multiple of the size of the file. Rows have each value of one
-# table once, and short names from other tables.
+# Rows of a query may have this multiple of the file's size, because they repeat names from other tables.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
@@ -34,8 +33,7 @@ MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
 # connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Compression shrinks records to a tenth. The bytes of a text that exceed this multiple of its compressed size
-# count against MAX_EXCESS_BYTES.
+# Records shrink to a tenth. Text beyond this multiple of its packed size counts against MAX_EXCESS_BYTES.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 

@@ -29,8 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Two conditions for a superseded load. The first is faster for few loads. The second is evaluated only once,
-# and is faster for many.
+# Conditions for a superseded load: the first is faster for few loads, the second, evaluated once, for many.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -104,7 +103,7 @@ class RunReader(Closing):
         return status
 
     def _is_abandoned(self) -> bool:
-        """Return True if no process writes the run any more, because the writer was killed or lost power."""
+        """Return True if no process writes the run any more: the writer was killed, or the power failed."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
@@ -330,7 +329,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Convert errors in reading content that fastopen does not write into InputErrors about damage."""
+        """Raise InputError about damage if content causes an error, because fastopen would not write it."""
         try:
             yield
         except ValidationError as error:

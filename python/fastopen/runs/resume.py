@@ -10,8 +10,7 @@ from fastopen.pages import Page
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 4
-# Keys that may differ within one experiment: texts for people, and the names of pages, whose digests are
-# compared.
+# Keys that may differ in one experiment: texts for people, and names of pages, whose digests are compared.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
 

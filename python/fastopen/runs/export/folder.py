@@ -16,10 +16,7 @@ SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError.
-
-    With `replace`, an export in `folder` is replaced. Otherwise `folder` must be empty or absent.
-    """
+    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError."""
     unfinished = folder.with_name(folder.name + UNFINISHED)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

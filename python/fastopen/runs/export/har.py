@@ -178,8 +178,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
         return {}
     address = addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # HAR requires a unique ID of the connection. Browsers also write the number that they gave the
-    # connection.
+    # HAR requires a unique ID of the connection. Like browsers, use the number of the connection.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 
