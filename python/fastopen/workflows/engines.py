@@ -45,10 +45,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map the names of the kernels in a comma-separated list to their texts in the list.
-
-    Return an empty mapping for fewer than two kernels. Raises MachineError, InputError.
-    """
+    """Map kernel names to the items of a list (`a,b`); empty for one. Raises MachineError, InputError."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}

@@ -40,8 +40,7 @@ AGREE_SHARE: Final = 0.1
 SEARCH_REQUESTS: Final = 60_000
 # Number of rigs that are loaded together if no neighbour is left to try.
 AT_ONCE: Final = 4
-# Number of loads of each cell. As in the tables, their mean counts. Each has its own values for uncertain
-# facts.
+# Loads of each cell, whose mean counts, as in the tables. Each has its own values for uncertain facts.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
@@ -96,10 +95,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return the number of agreeing savings and times less assumed properties, then tie-breakers.
-
-        The largest score is best.
-        """
+        """Count agreeing savings and times minus assumed properties, with tie-breakers; larger is better."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -231,10 +227,9 @@ def _figures(times: Times) -> dict[str, float | None]:
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
     """Search the rigs of an experiment for the best, in virtual time.
 
-    Load the base, the rig of all sourced properties, and the rigs of a single property. Then repeatedly load
-    the best rig with one property more or less. If these rigs are all known, load others, the ones with few
-    properties first, up to SEARCH_REQUESTS requests. Raises InputError if properties exclude each other, and
-    MachineError without a kernel.
+    Load the base, the sourced rig and the rigs of a single property first. Then repeatedly load the best rig
+    with one property more or less. If these are all known, load others with few properties, up to
+    SEARCH_REQUESTS. Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -296,11 +291,7 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree in a cross-validation.
-
-    The savings of each page are compared with the rig that is best for all other pages. If there is only one
-    page, each cell is left out instead of each page.
-    """
+    """Return how many savings agree on the rig that is best for the other pages (or cells, of one page)."""
     several = len({cell.page for cell in cells}) > 1
     groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0

@@ -13,8 +13,7 @@ from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
 # Time in seconds that loads may take, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# Factor by which loads in virtual time may take longer on a busy machine. The load average does not show how
-# much, because it does not show the priorities of other processes.
+# Factor by which a busy machine may slow virtual time. The load average does not show priorities.
 BUSY: Final = 3.0
 # The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")

@@ -393,6 +393,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return an existing path as an absolute path, so that a resumed run finds it from any working directory.
-    Return any other text, such as the name of a packaged page, unchanged."""
+    """Return an existing path as an absolute path, found from any folder, and other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

@@ -44,8 +44,7 @@ CACHED_MS: Final = 1.0
 AT_ONCE: Final = 0.5
 # Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# The largest RTT of the link. A world measures its link with handshakes, which time out after a second. Hosts
-# that are farther away have an extra RTT.
+# A world measures its link with handshakes, which time out after a second. Hosts have the rest as extra RTT.
 LINK_RTT_MAX_US: Final = 500_000
 # Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
@@ -165,8 +164,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 def recorders_network(recording: Recording) -> Network | None:
     """Return the network over which a load was recorded, as the recording names or implies it.
 
-    None if the named network is invalid, or if none is named or implied: without handshakes no RTT is known,
-    and a link that was never full had no queue.
+    None if a named network is invalid, no handshake shows an RTT, or the link was never full (no queue).
     """
     if recording.network is not None:
         try:

@@ -30,10 +30,7 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step that differs most between predicted and measured load; None if none differs much.
-
-    `page` was used for the prediction. `original` is the page that was measured.
-    """
+    """Return the step that differs most between the load predicted with `page` and the measured load."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
