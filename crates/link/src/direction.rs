@@ -23,7 +23,7 @@ pub struct Direction<P> {
     now: Nanos,
 }
 
-/// A packet that was dropped. The caller gets it back to reuse its buffer.
+/// A packet that was dropped. The caller gets the packet back to reuse its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
     /// The packet.
@@ -158,7 +158,7 @@ impl<P> Direction<P> {
     }
 
     /// Removes the next answer that a middlebox made from a packet, and returns it with the time of the
-    /// answer. The driver sends it in the other direction.
+    /// answer. The driver sends the answer in the other direction.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }

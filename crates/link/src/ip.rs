@@ -36,7 +36,7 @@ impl Version {
         }
     }
 
-    /// Returns the wildcard address. A socket bound to it receives packets for every local address.
+    /// Returns the wildcard address. A socket bound to this address receives packets for every local address.
     pub fn unspecified(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
