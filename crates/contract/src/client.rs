@@ -61,7 +61,7 @@ impl ClientKind {
             Self::Chromium => Capabilities {
                 is_foreign: true,
                 runs_scripts: true,
-                // Chromium keeps two. A connection without a request may have used one of them.
+                // Chromium keeps two tickets. A connection without a request may have used one of them.
                 tickets_left: 1,
                 hsts_preloaded: true,
                 reads_alt_svc: true,

@@ -310,7 +310,7 @@ pub enum ClientFastOpen {
     #[default]
     #[serde(rename = "0x1")]
     WithCookie,
-    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and none has a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and no SYN has a cookie.
     #[serde(rename = "0x5")]
     WithoutCookie,
 }
