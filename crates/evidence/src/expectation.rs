@@ -1,4 +1,4 @@
-//! Derives the evidence that a load must show from its plan.
+//! Derives from the plan of a load the evidence that the load must show.
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
@@ -60,8 +60,8 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// Returns the way in which connections may begin with tickets that the load itself gets. This includes
-    /// early data if the origins accept it.
+    /// Returns the way in which connections may begin with tickets that the load itself gets: with early data
+    /// only if the origins accept early data.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,

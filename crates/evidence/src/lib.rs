@@ -475,8 +475,8 @@ impl Observations<'_> {
     }
 
     /// Returns true if the first request of a connection is known to be safe (RFC 9110 section 9.2.1). DNS
-    /// queries are. If the connection carried a request that is not in the records, such as a CORS preflight,
-    /// the first request is unknown and the result is false.
+    /// queries are safe. If the connection carried a request that is not in the records, such as a CORS
+    /// preflight, the first request is unknown and the result is false.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;

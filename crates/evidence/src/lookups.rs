@@ -35,7 +35,7 @@ impl Observations<'_> {
     }
 
     /// Describes what is wrong with the loader's connection to the resolver, if its lookups go over TCP.
-    /// There must be exactly one, with the requested protocol: cleartext, or TLS that both ends completed.
+    /// There must be one connection, in the requested protocol: cleartext, or TLS that both ends completed.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.foreign || !answered || !self.network.names.is_over_tcp() {

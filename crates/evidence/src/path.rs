@@ -29,7 +29,7 @@ pub(super) struct Effect {
     fail: Option<u8>,
     /// True if a client without a cookie gets a cookie.
     cookie: bool,
-    /// True if the host's kernel counts SYN data as refused, because of its cookie.
+    /// True if the host's kernel counts SYN data as refused, because of the cookie.
     refused: bool,
     /// True if the host's kernel counts a SYN that arrives without its data as accepted.
     accepted_without_data: bool,

@@ -9,7 +9,7 @@ use super::lookups::is_resolver;
 use super::{Observations, invalid};
 use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
-/// The kernel's counter of datagrams that it dropped because a socket's buffer was full.
+/// The kernel's counter of datagrams that were dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
