@@ -15,7 +15,7 @@ RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def of_tcp(connection: Connection) -> Span | None:
-    """Return the time span of a connection's TCP handshake; None if its SYN carried the data."""
+    """Return the time span of a connection's TCP handshake; None if the client did not wait for one."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)

@@ -63,8 +63,8 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
     """Merge the runs in `folders` into a run in a new folder.
 
     A load in several runs is taken from the first run in which it is settled (valid, or not to be repeated),
-    else from the first run. Raises InputError if a folder holds no run of the same experiment, or if runs
-    differ in facts that must be equal. Raises MachineError if the new run cannot be written.
+    else from the first run that has it. Raises InputError if a folder holds no run of the same experiment, or
+    if runs differ in facts that must be equal. Raises MachineError if the new run cannot be written.
     """
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")

@@ -14,7 +14,7 @@ MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Write the packets of a load into its run's folder. Raises MachineError if they cannot be written."""
+    """Write the packets of a load into its run's folder. Raises MachineError if the write fails."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)

@@ -141,7 +141,7 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Write the record of a world. Raises MachineError if it cannot be written."""
+        """Write the record of a world. Raises MachineError if the record cannot be written."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
