@@ -59,7 +59,7 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected PLTs in nanoseconds, keyed as `measured`. Raises InputError if there are none."""
+    """Return the expected PLTs in nanoseconds, keyed as by `measured`. Raises InputError without a table."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
         remedy = "only packaged experiments with published figures have one"

@@ -204,7 +204,7 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Remove a run from the default folder if it has no finished load, because it would be useless."""
+    """Remove a run from the default folder if no load is finished, because such a run is useless."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -266,7 +266,7 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Execute a plan in memory only. Raises KeyboardInterrupt if it is interrupted."""
+    """Execute a plan in memory only. Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     run = _execute(StartedRun(store, plan, bodies or {}, engines, None), lambda _: nullcontext(watch))

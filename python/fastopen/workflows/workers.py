@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """Yield an executor on the workers of a Dask scheduler, and the number of tasks they run at once.
+    """Yield an executor on the workers of a Dask scheduler, and the number of tasks that run at once.
 
     On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
     if no scheduler answers, or if the scheduler has no workers.

@@ -5,7 +5,7 @@ docs/measurements/replays.md lists the rules.
 Delays that the recorder's browser and servers caused stay in the page as durations: name lookups, handshakes
 with TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
 Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
-has no absolute time of the recording, not even that of its load event.
+has no absolute time of the recording, not even the time of its load event.
 """
 
 import math
@@ -276,7 +276,7 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """Return the network: the RTT of the nearest host is the link's, and others have extra RTTs."""
+    """Return the network. The link has the RTT of the nearest host, and other hosts have extra RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
