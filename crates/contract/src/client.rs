@@ -19,7 +19,7 @@ pub enum ClientKind {
     Chromium,
 }
 
-/// The traits of a kind of client that a world is built for. The rules on what a client can do are in Python.
+/// The traits of a client that decide how a world is built. The rules on its settings are in Python.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
@@ -27,17 +27,17 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client runs scripts of its driver before the scripts of the page.
     pub runs_scripts: bool,
-    /// The number of session tickets per host that an earlier visit leaves, if origins send as many.
+    /// The number of session tickets per host that an earlier visit leaves, if the origins send that number.
     pub tickets_left: u8,
     /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
     pub hsts_preloaded: bool,
     /// True if the client learns of HTTP/3 from `Alt-Svc`.
     pub reads_alt_svc: bool,
-    /// True if the client polls the clock until it has advanced. Each reading must then take virtual time.
+    /// True if the client polls the clock until the time advances. Each reading must then take virtual time.
     pub polls_clock: bool,
     /// Memory that the client needs in addition to the world's memory, in bytes.
     pub memory_bytes: u64,
-    /// The longest real time without a record of a job in virtual time, in seconds: a start or a load.
+    /// The longest real time in seconds between records of a job in virtual time, for a start or a load.
     pub silence_s: u64,
 }
 
@@ -61,7 +61,7 @@ impl ClientKind {
             Self::Chromium => Capabilities {
                 is_foreign: true,
                 runs_scripts: true,
-                // Chromium keeps two. A connection without a request may have used one of them.
+                // Chromium keeps two tickets. A connection without a request may have used one of them.
                 tickets_left: 1,
                 hsts_preloaded: true,
                 reads_alt_svc: true,
@@ -96,7 +96,7 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The client of a job. `None` means the value of the profile.
+/// The client of a job. A limit, factor or list of phases that is `None` has the value of the profile.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

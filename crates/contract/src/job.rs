@@ -171,14 +171,14 @@ pub enum LinkMaker {
 }
 
 impl Network {
-    /// Returns the RTT to a host without queues, in microseconds.
+    /// Returns the RTT to a host without queueing delays, in microseconds.
     pub fn rtt_us_to(&self, host: &str) -> u64 {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
     /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
-    /// microsecond. This is never so with jitter: netem's jitter reorders packets, or with a rate is
-    /// subtracted from the delay of every packet that waits.
+    /// microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem's jitter reorders
+    /// packets, or with a rate is subtracted from the delay of every packet that waits.
     pub fn kernel_matches_model(&self) -> bool {
         let is_plain =
             |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
@@ -235,7 +235,7 @@ impl Jitter {
         us
     }
 
-    /// Returns the jitter for the link model; `None` if it is 0 or too large.
+    /// Returns the jitter for the link model; `None` if the jitter is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {
@@ -246,8 +246,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns the longest time in microseconds that a packet waits in a queue of `seen` bytes, or without
-    /// `seen` of the largest permitted length; `None` if there is no known bound.
+    /// Returns the longest time in microseconds that a packet waits in the queue; `None` without a known
+    /// bound. `seen` is the longest observed queue in bytes; without it, the largest permitted one counts.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -259,7 +259,7 @@ impl LinkDirection {
     /// Returns the configuration of the link model for the direction `network.{way}`.
     ///
     /// # Errors
-    /// Returns the problem, and its place in `network`.
+    /// Returns a text that names the key in `network` and the problem.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -310,7 +310,7 @@ pub enum ClientFastOpen {
     #[default]
     #[serde(rename = "0x1")]
     WithCookie,
-    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and none has a cookie.
+    /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and no SYN has a cookie.
     #[serde(rename = "0x5")]
     WithoutCookie,
 }
@@ -394,8 +394,8 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC; `None` without hosts with HTTP/3, or if QUIC lacks the congestion
-    /// control.
+    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if QUIC here lacks the
+    /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -472,7 +472,7 @@ impl OriginSettings {
     }
 
     /// Returns the version of HTTP for a URL. If a load has URLs of both schemes, cleartext servers use
-    /// HTTP/1.1 (or 1.0 if their host has it), independently of the version over TLS.
+    /// HTTP/1.1 (or 1.0 if their host uses it), independently of the version over TLS.
     pub fn http_at(&self, url: &PageUrl, schemes: Schemes) -> HttpVersion {
         match self.http_of(url.host()) {
             version if schemes != Schemes::Recorded || url.is_encrypted(schemes) => version,
@@ -494,9 +494,9 @@ pub enum Bodies {
     /// The recorded bodies if there are any, otherwise dots.
     #[default]
     Filler,
-    /// Synthetic HTML, CSS and scripts of the page's sizes that make a browser request exactly its resources.
+    /// Synthetic HTML, CSS and scripts of the page's sizes, with which a browser requests its resources.
     Synthetic,
-    /// Recorded responses with their headers, also for requests with another query.
+    /// Recorded responses with their headers, also for requests with a query that was not recorded.
     Recorded,
 }
 

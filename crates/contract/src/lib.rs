@@ -14,5 +14,5 @@ pub use job::*;
 pub use records::*;
 pub use transactions::*;
 
-/// The version of the contract. A job must name it.
+/// The version of the contract, which every job must have.
 pub const VERSION: u32 = 2;

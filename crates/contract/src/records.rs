@@ -205,7 +205,7 @@ pub struct CrossRecord {
 }
 
 impl CrossRecord {
-    /// Returns the bytes moved since `before`.
+    /// Returns the bytes moved since `before`; `None` for a direction that either record has no count for.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -232,7 +232,7 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// A picture that a browser showed from `at_ns` on.
+/// A picture of the page, which a browser showed from `at_ns` on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRecord {
@@ -338,7 +338,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The response was cut off, and completed from a simultaneous response of the same URL.
+    /// The response was cut off, and completed from a simultaneous response for the same URL.
     Shared,
 }
 
@@ -371,14 +371,14 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost. `otherwise` stands for an end without a count.
+    /// Returns true if either end declared a packet lost, and `otherwise` for an end without a count.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)
     }
 }
 
-/// The packets that passed the socket of one end.
+/// The packets that one end of a QUIC connection sent, received and declared lost, and its RTT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicEnd {
@@ -470,7 +470,7 @@ impl TlsRecord {
         }
     }
 
-    /// Returns the bytes of early data that the origin read before the end of the handshake; 0 if unknown.
+    /// Returns the number of early data bytes that the origin read before the handshake ended; 0 if unknown.
     pub fn seen_early(&self) -> u64 {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }
@@ -523,7 +523,7 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
     }
 }
 
-/// The packets of a load on the link.
+/// Counts and delays of a load's packets on the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {
@@ -534,8 +534,8 @@ pub struct LinkRecord {
 impl LinkRecord {
     /// Returns the record with the counts since `before`. Values that are not counts stay.
     ///
-    /// An AQM may drop packets that were accepted before `before`. If it drops more of them than packets were
-    /// accepted since, the number of accepted packets is 0.
+    /// An AQM may drop packets that the link accepted before `before`. If it drops more such packets than the
+    /// link has accepted since, the count of accepted packets is 0.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let since = |now: LinkDirectionRecord, before: &LinkDirectionRecord| LinkDirectionRecord {
@@ -551,7 +551,7 @@ impl LinkRecord {
     }
 }
 
-/// The packets of one direction of the link.
+/// Counts and delays of the packets in one direction of the link.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirectionRecord {

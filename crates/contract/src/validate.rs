@@ -23,7 +23,7 @@ const HEAD_BYTES: u64 = 256 * 1024;
 const TARGET_BYTES: u64 = 65_534;
 /// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
-/// The largest number of session tickets that an origin may send. rustls keeps as many tickets per host.
+/// The largest number of session tickets that an origin may send. rustls keeps at most this number per host.
 const TICKETS: u8 = 8;
 /// The longest permitted time for which the kernel turns Fast Open off after a black hole: a day.
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
@@ -159,7 +159,7 @@ impl ClientSettings {
     }
 }
 
-/// Checks the words of a command line. The first, the program, must not be empty.
+/// Checks the words of a command line. The program must not be empty, and no word too long or with a NUL.
 fn validate_words(place: &str, words: &[String]) -> Checked {
     not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
     for (number, word) in words.iter().enumerate() {
@@ -170,7 +170,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Deserializes only from an object. A derived `Deserialize` would also accept an array of values.
+/// Deserializes only from an object. A derived `Deserialize` would also accept an array of fields' values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 
@@ -224,7 +224,7 @@ fn one_line(problem: &str) -> String {
     line
 }
 
-/// Returns true if the kernel could have a congestion control `name` (`TCP_CA_NAME_MAX` is 16 with the NUL).
+/// Returns true if the kernel could have a congestion control of this name (`TCP_CA_NAME_MAX`).
 fn is_algorithm(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))

@@ -1,15 +1,15 @@
-//! Derives the evidence that a load must show from its plan.
+//! Derives from the plan of a load the evidence that the load must show.
 
 use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// The evidence that a load must show. It determines how the world is prepared and how the load is judged.
+/// The evidence that a load must show, which decides how the world is prepared and the load is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
     pub tls: bool,
-    /// The use of Fast Open; `None` if no SYN requests a cookie or carries data.
+    /// The use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
     /// The way in which the load's connections may begin with tickets of the earlier visit.
     pub visit: SessionStart,
@@ -50,7 +50,7 @@ pub enum CookiesBefore {
     EveryHost,
 }
 
-/// The connections whose SYN data is acknowledged, if they carried requests and lost no packet.
+/// The connections whose SYN data must be acknowledged, if they carried requests and lost no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynData {
     /// Every connection.
@@ -60,8 +60,8 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// Returns the way in which connections may begin with tickets that the load itself gets. This includes
-    /// early data if the origins accept it.
+    /// Returns the way in which connections may begin with tickets that the load itself gets: with early data
+    /// only if the origins accept early data.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,
@@ -79,7 +79,7 @@ impl Expectation {
             };
             let syn_data = match (cookies, tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
-                // A client that sends no cookies need not wait for a cookie.
+                // A client that has all cookies, or sends none, need not wait for a cookie.
                 _ => SynData::EveryConnection,
             };
             FastOpen { cookies_before, syn_data }

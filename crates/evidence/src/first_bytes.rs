@@ -1,5 +1,5 @@
-//! Checks when the first response byte of a connection arrives. It must not arrive before the necessary round
-//! trips are over, nor a round trip later if nothing else can have delayed it.
+//! Checks when the first response byte of a connection arrives. The byte must not arrive before the necessary
+//! round trips are over, nor a round trip later if nothing else can have delayed it.
 
 use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
@@ -14,7 +14,7 @@ const TLS_RECORD: u64 = 16_384;
 /// Payload in bytes that a QUIC datagram can have on any path (RFC 9000 section 14).
 const DATAGRAM: u64 = 1150;
 
-/// Upper bound of the bytes in one direction of a SYN and acknowledgments, or of a resumed handshake.
+/// Upper bound of the bytes that a SYN and acknowledgments, or a resumed handshake, take in one direction.
 const HANDSHAKE: u64 = 600;
 
 /// Bytes of all datagrams with an Initial packet that an end may send before the first response. These
@@ -28,7 +28,7 @@ impl Observations<'_> {
             return;
         }
         for connection in self.connections {
-            // If a browser aborted and repeated a request, its times were measured at the origins.
+            // If a browser aborted and repeated a request, the request's times are from the origins.
             let of_the_client = |first: &&RequestRecord| first.cache.is_none() && first.queued_ns.is_some();
             let first = self.first_request(connection).filter(of_the_client);
             let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))
@@ -64,7 +64,7 @@ impl Observations<'_> {
     }
 
     /// Returns true if only the first flight determines when the first response arrives. This can hold for
-    /// the load's first connection, which carries the document. On a link without a rate, and thus without
+    /// the load's first connection, which carries the document. On a link without a rate, which has no
     /// queues, it can also hold for other connections that carry one response at a time.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
@@ -87,8 +87,8 @@ impl Observations<'_> {
             && (alone || no_queue && asked_first && !connection.multiplexed)
     }
 
-    /// Returns the largest number of round trips that a first response may take, and the transmission time of
-    /// its bytes on the link in microseconds.
+    /// Returns the largest number of round trips that a first response may take, at least `least`, and the
+    /// transmission time of request and response on the link in microseconds.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -107,8 +107,8 @@ impl Observations<'_> {
         // Data can be read once its packet, or its TLS record, is complete.
         let packet = u64::from(self.network.mtu_bytes);
         let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { packet };
-        // Windows count packets. Separate writes may be short packets: session tickets, HTTP/2 settings, the
-        // head.
+        // Windows count packets. Data that is written separately may leave in short packets: session tickets,
+        // HTTP/2 settings, the head.
         let short = if tls.is_some() { 4 } else { 1 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
@@ -154,12 +154,12 @@ fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
 
-/// Returns the largest number of bytes that acknowledge `bytes` bytes, including headers of TCP or QUIC.
+/// Returns an upper bound of the bytes that acknowledge `bytes` bytes, with the headers of TCP or QUIC.
 fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the transmission time of `bytes` and their IP and TCP headers in a direction, in microseconds.
+/// Returns the time in microseconds to send `bytes` and their headers in a direction; 0 without a fixed rate.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

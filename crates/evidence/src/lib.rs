@@ -1,4 +1,4 @@
-//! Decides if a load is valid: compares what client, origins and both kernels observed with the load's
+//! Decides if a load is valid: compares the observations of client, origins and both kernels with the load's
 //! expectation. The rules are pure functions.
 
 mod expectation;
@@ -39,7 +39,7 @@ pub struct Observations<'a> {
     pub connections: &'a [ConnectionRecord],
     /// The lookups of names.
     pub lookups: &'a [LookupRecord],
-    /// The reason why the load did not finish; `None` if it did.
+    /// The reason why the load did not finish; `None` if the load finished.
     pub unfinished: Option<&'a str>,
     /// Growth of the kernels' counters during the load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
@@ -53,7 +53,7 @@ pub struct Observations<'a> {
     pub tcp: &'a Tcp,
     /// The kernel's data on the external server.
     pub server: Option<&'a ServerRecord>,
-    /// The reason why the external server no longer serves.
+    /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
     /// The time in microseconds by which the link may release a packet too late.
     pub late_us: u64,
@@ -197,7 +197,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Compares the kernels' counters with their sockets, and both ends with each other. The SYN data of
+    /// Compares each kernel's counters with its sockets, and both ends with each other. The SYN data of
     /// aborted connections is an exception: only the origin's kernel counts it.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
         let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
@@ -259,9 +259,9 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns the number of connections with a retransmission that may be a SYN's; 0 if a SYN and its
-    /// SYN-ACK cannot be queued for longer than the SYN's timeout. Linux retransmits the SYN without data and
-    /// counts a failure. Both ends may then disagree on whether the SYN carried data.
+    /// Returns the number of TCP connections that may have retransmitted a SYN after a timeout; 0 if a SYN
+    /// and its SYN-ACK cannot take that long. Linux retransmits the SYN without data and counts a failure.
+    /// Both ends may then disagree on whether the SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -330,9 +330,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that the first connections to a host request a cookie, and that connections opened after a
-    /// handshake without loss use it. A retransmitted SYN requests no cookie, a retransmitted SYN-ACK has
-    /// none.
+    /// Checks that connections to a host have no SYN data until a handshake with the host could bring a
+    /// cookie, and that later ones have SYN data if the handshake lost nothing. A retransmitted SYN requests
+    /// no cookie, and a retransmitted SYN-ACK has none.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();
@@ -365,11 +365,11 @@ impl Observations<'_> {
     }
 
     /// Checks that both ends report as many resumed connections to each host as the client had tickets, and
-    /// early data on the ones whose first request is safe.
+    /// early data on the resumed connections whose first request is safe; neither must occur unexpectedly.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
-            // For these hosts the earlier visit used QUIC, whose tickets are not valid over TCP.
+            // Leave out connections that fell back to TCP: the earlier visit left tickets for QUIC.
             if let Some(tls) = connection.tls.as_ref().filter(|_| !self.fell_back(connection)) {
                 of_host.entry(&connection.host).or_default().push((connection, tls));
             }
@@ -462,7 +462,7 @@ impl Observations<'_> {
         connections
     }
 
-    /// Returns the first request of a connection, as far as its requests are in the records.
+    /// Returns the first recorded request of a connection; `None` if none of its requests is recorded.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
@@ -475,8 +475,8 @@ impl Observations<'_> {
     }
 
     /// Returns true if the first request of a connection is known to be safe (RFC 9110 section 9.2.1). DNS
-    /// queries are. If the connection carried a request that is not in the records, such as a CORS preflight,
-    /// the first request is unknown and the result is false.
+    /// queries are safe. If the connection carried a request that is not in the records, such as a CORS
+    /// preflight, the first request is unknown and the result is false.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;
@@ -521,7 +521,7 @@ impl Observations<'_> {
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the round trips that `bytes` need after the initial window. The window doubles with each, but
+    /// Returns the round trips that `bytes` need after the initial window. The window doubles each time, but
     /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;

@@ -35,7 +35,7 @@ impl Observations<'_> {
     }
 
     /// Describes what is wrong with the loader's connection to the resolver, if its lookups go over TCP.
-    /// There must be exactly one, with the requested protocol: cleartext, or TLS that both ends completed.
+    /// There must be one connection, in the requested protocol: cleartext, or TLS that both ends completed.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.foreign || !answered || !self.network.names.is_over_tcp() {
@@ -105,7 +105,7 @@ impl Observations<'_> {
         })
     }
 
-    /// Compares the number of queries with the kernels' UDP counters, unless something else may use UDP.
+    /// Compares the number of queries with the kernels' UDP counters, unless other traffic may use UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
         let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
         if other_udp {

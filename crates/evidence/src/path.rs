@@ -13,15 +13,15 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Number of segments that a socket has retransmitted when it suspects a black hole, at its third timeout in
-/// a row. At least the retransmissions of the first two timeouts count; at most also the third, which follows
-/// the suspicion, and a loss probe before them (`tcp_schedule_loss_probe`).
+/// Smallest and largest number of segments that a socket has retransmitted when it suspects a black hole, at
+/// its third timeout in a row. The retransmissions of the first two timeouts always count. The third, which
+/// follows the suspicion, may also count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
 const LEAST_SENT_AGAIN: u32 = 2;
 const MOST_SENT_AGAIN: u32 = 4;
 /// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of path and settings on Fast Open of a connection, as Linux 7.3 reports it (docs/paths.md).
+/// The effect of path and settings on a connection's Fast Open, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
@@ -29,7 +29,7 @@ pub(super) struct Effect {
     fail: Option<u8>,
     /// True if a client without a cookie gets a cookie.
     cookie: bool,
-    /// True if the host's kernel counts SYN data as refused, because of its cookie.
+    /// True if the host's kernel counts SYN data as refused, because of the cookie.
     refused: bool,
     /// True if the host's kernel counts a SYN that arrives without its data as accepted.
     accepted_without_data: bool,
@@ -89,7 +89,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if a connection shows the same evidence as over an open path with cookies.
+    /// Returns true if the effect leaves a connection with the evidence of an open path with cookies.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -121,8 +121,8 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Returns the connections in which an end can detect a black hole. `end` selects the end's evidence.
-    /// There are none if detection is off.
+    /// Yields the connections in which an end can detect a black hole; none if the job turns detection off.
+    /// `end` selects the end's evidence.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -133,8 +133,8 @@ impl Observations<'_> {
             .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
     }
 
-    /// Returns true if the path keeps from this end all packets that answer its SYN with data, or, at a host,
-    /// its response.
+    /// Returns true if the path drops all packets that this end waits for: packets of the host after it
+    /// accepted SYN data, or, if the connection was never established, the answers to a SYN with data.
     fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {
@@ -170,7 +170,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the range of the number of connections whose SYN data should fail because of path or settings.
+    /// Returns how many connections (least, most) should lose their SYN data because of path or settings.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -207,13 +207,13 @@ impl Observations<'_> {
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// Returns the range of the number of connections whose cookie the hosts' kernels should refuse.
+    /// Returns how many connections (least, most) should have their cookie refused by the hosts' kernels.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns the range of the number of connections that the hosts' kernels should count as accepted
-    /// although no SYN data arrived, because the cookie was good or is not required.
+    /// Returns how many connections (least, most) the hosts' kernels should count as accepted although no SYN
+    /// data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -224,7 +224,7 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the range of the number of connections with an effect whose first SYN reached the host. It may
+    /// Returns how many SYNs (least, most) with an effect that `which` selects reached the host. A SYN may
     /// not have reached the host if it was retransmitted without data, or the connection was aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
@@ -245,7 +245,7 @@ impl Observations<'_> {
     }
 
     /// Checks that each connection that path or settings exclude from Fast Open reports the expected reason.
-    /// Reports only the first that does not.
+    /// Reports only the first connection that does not.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {

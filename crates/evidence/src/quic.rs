@@ -9,7 +9,7 @@ use super::lookups::is_resolver;
 use super::{Observations, invalid};
 use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
 
-/// The kernel's counter of datagrams that it dropped because a socket's buffer was full.
+/// The kernel's counter of datagrams that were dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
@@ -64,7 +64,7 @@ impl Observations<'_> {
         self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
-    /// Returns true if the connection is to a server with HTTP/3. Its host may also have cleartext servers.
+    /// Returns true if the connection is to an HTTP/3 server. The same host may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
         let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
@@ -77,13 +77,13 @@ impl Observations<'_> {
         self.origins.http_of(host).is_quic() && !in_the_clear
     }
 
-    /// Returns true if the client left this QUIC connection, because the handshake took too long.
+    /// Returns true if the client gave up this QUIC connection, because the handshake took too long.
     fn was_left(&self, connection: &ConnectionRecord) -> bool {
         self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
-    /// Returns true if the client left a QUIC connection to the host that it had opened earlier by the
-    /// fallback delay or more.
+    /// Returns true if the client gave up a QUIC connection to the same host that it had opened earlier by at
+    /// least the fallback delay.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
         let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {

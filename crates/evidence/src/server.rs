@@ -7,8 +7,8 @@ use super::{Expectation, Observations, invalid};
 use fastopen_contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
 
 impl Observations<'_> {
-    /// Checks that the external server served until the load was over, and that the listeners in use have a
-    /// Fast Open queue in loads with Fast Open. Without it, they send no cookies and accept no SYN data.
+    /// Checks that the external server served until the load ended, and that the listeners in use have a Fast
+    /// Open queue in loads with Fast Open. Without a queue, they send no cookies and accept no SYN data.
     pub(super) fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if let Some(failure) = self.server_failure {
             reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));

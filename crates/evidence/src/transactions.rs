@@ -17,7 +17,7 @@ const RATE_ERROR: f64 = 0.001;
 
 /// Upper bound of the histograms, in microseconds. Longer times are counted at the bound.
 const LONGEST_US: u64 = 600_000_000;
-/// Significant decimal digits of a latency.
+/// Number of significant decimal digits of the times in the histograms.
 const DIGITS: u8 = 4;
 
 /// The counts and times of the generator of transactions.
@@ -107,7 +107,7 @@ pub struct Seen<'a> {
     pub link: &'a LinkRecord,
     /// The time in microseconds by which the link may release a packet too late. One in 100 may be later.
     pub late_us: u64,
-    /// The reason why the server no longer serves.
+    /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
 }
 
@@ -154,7 +154,7 @@ impl Seen<'_> {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Describes how the generator missed the requested load; `None` if it did not.
+    /// Describes how the generator missed the requested load; `None` if it generated this load.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {
@@ -168,7 +168,7 @@ impl Seen<'_> {
         let intervals = begun.saturating_sub(1) as f64;
         let kept = intervals * 1e9 / *arrived_over_ns as f64;
         let off = (kept / f64::from(rate) - 1.0).abs();
-        // The tolerated lateness of a single arrival does not count as an error of the rate.
+        // The tolerated lateness of one arrival does not count as an error of the rate.
         let slack = self.asked.late_us as f64 * 1000.0 / (*arrived_over_ns).max(1) as f64;
         (intervals >= 1.0 && off > RATE_ERROR.max(slack))
             .then(|| format!("{kept:.1} arrivals a second instead of {rate}"))

@@ -1,7 +1,7 @@
 //! Keeps packets in flight, ordered by due time.
 //!
-//! Packets with equal delay are due in the order in which they set out, so they wait in a FIFO that needs no
-//! sorting. A packet that overtakes the last packet, as from a nearer host, waits in a sorted map.
+//! Packets with equal delays are due in the order of their pushes, so they wait in a FIFO without sorting. A
+//! packet that is due before the last one in the FIFO, as from a nearer host, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,8 +26,8 @@ impl<P> Default for DelayLine<P> {
 }
 
 impl<P> DelayLine<P> {
-    /// Adds a packet that sets out at `begins` and is due `delay` later. Pushing packets in the order of
-    /// their due times is faster, but not required.
+    /// Adds a packet that is due `delay` after `begins`. Pushing packets in the order of their due times is
+    /// faster, but not required.
     pub fn push(&mut self, begins: Nanos, delay: Nanos, payload: P) {
         let key = (begins.saturating_add(delay), self.pushed);
         self.pushed += 1;
@@ -48,8 +48,8 @@ impl<P> DelayLine<P> {
         self.first().map(|(due, _)| due)
     }
 
-    /// Removes the packet that is due first if it is due by `now`, and returns it with its due time. Packets
-    /// with equal due times leave in the order of their [`DelayLine::push`].
+    /// If the next packet is due by `now`, removes it and returns it with its due time; otherwise returns
+    /// `None`. Packets with equal due times leave in the order in which they were pushed.
     pub fn pop(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         let first = self.first().filter(|(due, _)| *due <= now)?;
         let overtaking = self.overtaking.remove(&first);

@@ -1,4 +1,4 @@
-//! Passes packets through the stages of one direction, and keeps them until they leave it.
+//! Passes packets through the stages of one direction, and holds the packets until they are released.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,21 +9,21 @@ use crate::stage::{Datagram, Downstream, Packet, Stage, Verdict};
 use crate::stages::{DirectionConfig, stages};
 use crate::{Nanos, Stats};
 
-/// One direction of a link. `P` is the payload that it carries: a buffer, a reference, or `()`.
+/// One direction of a link. `P` is the type of its packets' payload: a buffer, a reference, or `()`.
 pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// The next time at which a stage releases a kept packet, and the index of the stage.
+    /// The next time at which a stage releases a kept packet, with the stage's index; `None` if none does.
     due: Option<(Nanos, usize)>,
-    /// Packets that a middlebox turned into answers, with the times of the answers.
+    /// Answers, such as RSTs, that a middlebox made from packets, with the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
     /// The latest time at which a packet was offered or a kept packet was released.
     now: Nanos,
 }
 
-/// A packet that was dropped. The caller gets it back to reuse its buffer.
+/// A packet that was dropped. The caller gets the packet back to reuse its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
     /// The packet.
@@ -49,7 +49,7 @@ impl<P: Datagram> Direction<P> {
         Self::of(stages(config, start, None), start)
     }
 
-    /// Creates both directions of a link, down and up. Their packets cross the same middlebox.
+    /// Creates both directions of a link: down, then up. A middlebox of the path handles packets of both.
     pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
         let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
         let direction = |config, way| {
@@ -61,7 +61,7 @@ impl<P: Datagram> Direction<P> {
 }
 
 impl<P> Direction<P> {
-    /// Creates a direction from `stages`, in the order in which packets pass them.
+    /// Creates a direction whose packets pass `stages` in this order.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
         Self {
             stages,
@@ -73,14 +73,14 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Offers a packet with an IP length of `bytes` at `now`. If `now` is before the time of an earlier
-    /// packet, the earlier packet's time is used.
+    /// Offers a packet with an IP length of `bytes` at `now`. If `now` is before the latest time of an
+    /// earlier call, the latest time is used.
     ///
     /// `extra_delay` is the one-way delay of the packet's host in addition to the link's delay. Packets of
     /// hosts with different extra delays overtake each other.
     ///
     /// # Errors
-    /// Returns [`Dropped`] if a stage drops the packet at once.
+    /// Returns [`Dropped`] if a stage drops the packet at once. Later drops by a queue are only counted.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -122,13 +122,13 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Passes on the kept packets that are due by `now`, in order of time.
+    /// Passes the kept packets that are due by `now` on to the next stages, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
             if let Some(packet) = stage.release(at, &mut downstream) {
-                // `pass` has counted a drop, and no caller waits for the packet's buffer.
+                // If the packet is dropped, `pass` has counted it, and no caller waits for its buffer.
                 let _dropped = self.pass(number + 1, at, packet);
             }
             self.find_due();
@@ -145,20 +145,20 @@ impl<P> Direction<P> {
         self.due = numbers.filter_map(due_of).min();
     }
 
-    /// Returns the time of the next call of [`Direction::release`]; `None` if nothing is in flight.
+    /// Returns the time at which [`Direction::release`] must be called next; `None` if nothing is in flight.
     pub fn next_release(&self) -> Option<Nanos> {
         self.departures.next_due().into_iter().chain(self.due.map(|(at, _)| at)).min()
     }
 
     /// Removes the next packet that is due by `now`, and returns it with its due time. Packets with equal due
-    /// times leave in the order in which they passed the last stage. Call it until it returns `None`.
+    /// times leave in the order in which they passed the last stage. Call this until it returns `None`.
     pub fn release(&mut self, now: Nanos) -> Option<(Nanos, P)> {
         self.release_kept(now);
         self.departures.pop(now)
     }
 
     /// Removes the next answer that a middlebox made from a packet, and returns it with the time of the
-    /// answer. The driver sends it in the other direction.
+    /// answer. The driver sends the answer in the other direction.
     pub fn take_answer(&mut self) -> Option<(Nanos, P)> {
         self.answers.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Seeded random decisions. With one seed, a larger ratio selects a superset of a smaller one.
+//! Draws seeded random decisions. With one seed, a larger ratio makes more of them true, and none false.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -6,8 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// An endless iterator of independent booleans. Each is true with the same probability.
 ///
 /// The generator is xoshiro256++ seeded through `SplitMix64`, as its authors advise
-/// (<https://prng.di.unimi.it/>). Each decision uses one number, whatever the ratio. So a decision that is
-/// true for a ratio is also true for every larger ratio.
+/// (<https://prng.di.unimi.it/>). Each decision uses one number, independent of the ratio. So a decision that
+/// is true at one ratio is also true at every larger ratio.
 pub(crate) struct Draws {
     generator: Xoshiro256PlusPlus,
     /// A decision is true if its 64-bit number is below this.

@@ -1,21 +1,21 @@
-//! Computes the expected times of packets on an idle direction, to compare them with a measured link.
+//! Computes how long packets take on an idle direction, for comparison with a measured link.
 
 use crate::{Direction, DirectionConfig, Nanos};
 
-/// Returns the time between the release of the first and the last of `packets` packets of `bytes` each, all
-/// offered at once to an idle direction that has only a rate and a delay. Returns 0 for fewer than two
-/// packets.
+/// Returns the time from the release of the first to the release of the last of `packets` packets of `bytes`
+/// each, which are all offered at once to an idle direction. Only the delay and the rate of `config` count.
+/// Returns 0 for fewer than two packets.
 ///
-/// With a trace, the packets are offered at its start.
+/// With a trace, the packets are offered at the start of the trace.
 pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nanos {
     let released = released(config, packets, bytes);
     released.last().unwrap_or(&0) - released.first().unwrap_or(&0)
 }
 
-/// Returns the time from offering to release of one packet of `bytes` on an idle direction: serialisation and
-/// delay.
+/// Returns the time from the offer to the release of one packet of `bytes` on an idle direction:
+/// serialisation and delay.
 ///
-/// With a trace, the packet is offered at its start.
+/// With a trace, the packet is offered at the start of the trace.
 pub fn expected_transit(config: &DirectionConfig, bytes: u32) -> Nanos {
     released(config, 1, bytes)[0]
 }

@@ -1,5 +1,5 @@
 //! Reads and changes headers of IPv4 and IPv6 packets in place (RFC 791 section 3.1, RFC 8200 section 3).
-//! Code of the link that depends on the version of IP belongs here.
+//! All code of this crate that depends on the IP version belongs here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,7 +36,7 @@ impl Version {
         }
     }
 
-    /// Returns the wildcard address. A socket bound to it receives packets for every local address.
+    /// Returns the wildcard address. A socket bound to this address receives packets for every local address.
     pub fn unspecified(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -71,16 +71,16 @@ pub struct Header {
     pub destination: IpAddr,
     /// Protocol number of the payload, or of the first extension header of an IPv6 packet that has any.
     pub protocol: u8,
-    /// Set for a fragment, including the first one.
+    /// True for an IPv4 fragment, including the first one.
     pub fragment: bool,
-    /// Set for a fragment that does not have the start of the payload.
+    /// True for an IPv4 fragment that does not have the start of the payload.
     pub later_fragment: bool,
     /// Length of the header in bytes, which is the offset of the payload.
     pub bytes: usize,
 }
 
 impl Header {
-    /// Reads the header of a packet. Returns `None` if it is incomplete, or neither IPv4 nor IPv6.
+    /// Reads the fixed header of a packet; `None` if it is incomplete or invalid, or neither IPv4 nor IPv6.
     pub fn of(ip: &[u8]) -> Option<Self> {
         match ip.first()? >> 4 {
             4 => {
@@ -113,7 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` if it has no length, or is not IP.
+/// Returns the length of a packet according to its header; `None` if the header is too short or not of IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {
@@ -145,8 +145,8 @@ pub(crate) fn swap_addresses(ip: &mut [u8]) {
     source.swap_with_slice(destination);
 }
 
-/// Computes the checksum over the pseudo header (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1) and the
-/// packet from the transport header at `start` on, and writes it at offset `at` of the packet.
+/// Computes the checksum of the transport header and payload from `start` on, with the pseudo header (RFC
+/// 9293 section 3.1, RFC 768, RFC 8200 section 8.1), and writes it at offset `at` of the packet.
 pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].fill(0);
     let (first, bytes) = addresses(ip);
@@ -161,14 +161,14 @@ fn addresses(ip: &[u8]) -> (usize, usize) {
     if ip[0] >> 4 == 6 { (8, 16) } else { (12, 4) }
 }
 
-/// Returns the Internet checksum (RFC 1071) of `bytes` and of other words with the sum `others`.
+/// Returns the Internet checksum (RFC 1071) over `bytes` and over other words whose sum is `others`.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
     !folded(others + words(bytes))
 }
 
-/// Returns the sum of the 16-bit words of `bytes`.
+/// Returns the sum of the 16-bit words of `bytes`, padded with a zero byte if `bytes` has an odd length.
 fn words(bytes: &[u8]) -> u32 {
-    // The compiler vectorises chunks of constant length.
+    // The compiler vectorises loops over chunks of constant length.
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
     last + words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>()

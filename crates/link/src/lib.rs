@@ -1,9 +1,9 @@
-//! One direction of an access link as a pure model: the caller passes the time, the model decides when each
+//! Models one direction of an access link. The caller passes in the time, and the model decides when each
 //! packet leaves.
 //!
 //! A packet that is offered to a [`Direction`] passes through stages (see `stage.rs`). Each stage sees the
-//! time and the packet, and lets it pass, holds it until a given time, or drops it with a reason. The stages
-//! are, in this order (see `stages/mod.rs`):
+//! time and the packet, and lets the packet pass, holds it until a given time, or drops it with a reason. The
+//! stages are, in this order (see `stages/mod.rs`):
 //!
 //! 1. **random loss** from a seeded generator
 //! 2. a **queue**, limited in waiting bytes: tail drop, or an AQM
@@ -11,8 +11,8 @@
 //! 4. **propagation**: the direction's delay
 //!
 //! A [`path`] rule adds a middlebox. After the last stage, the packet is delayed by the extra delay of its
-//! host. If packets of distant hosts enter the link instead of leaving it, their extra delay comes first: the
-//! driver keeps them in a [`DelayLine`] of its own.
+//! host. For packets that come from a distant host, the extra delay precedes the link instead: the driver
+//! holds them in a [`DelayLine`] of its own before it offers them.
 //!
 //! The crate reads no clock, does not wait, and does no I/O. The driver offers packets, sleeps until
 //! [`Direction::next_release`], and removes due packets with [`Direction::release`].

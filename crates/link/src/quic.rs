@@ -12,9 +12,9 @@ pub enum PacketType {
     ZeroRtt,
     /// The rest of the TLS handshake.
     Handshake,
-    /// The server's request to start again with a token.
+    /// The server's request to the client to start again with a token.
     Retry,
-    /// A packet with a short header, as all packets after the handshake.
+    /// A packet with a short header, protected with 1-RTT keys.
     OneRtt,
 }
 
@@ -29,8 +29,8 @@ pub fn packet_types(datagram: &[u8]) -> impl Iterator<Item = PacketType> {
     })
 }
 
-/// Returns the type of the first packet in `bytes`, and the bytes after this packet. The fixed bit is
-/// ignored, because peers may agree to clear it (RFC 9287).
+/// Returns the type of the first packet in `bytes`, and the bytes after it if a packet can follow; `None` for
+/// padding, Version Negotiation and incomplete headers. The fixed bit may be clear (RFC 9287).
 fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     let (first, rest) = bytes.split_first()?;
     if first & LONG_HEADER == 0 {
@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet. `rest` starts after the connection IDs of the packet.
+/// Returns the bytes after a packet, if it is complete. `rest` starts after the connection IDs of the packet.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -63,13 +63,13 @@ fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits off a field that starts with its length in one byte, such as a connection ID.
+/// Splits off a field that starts with its length in one byte, such as a connection ID, from the rest.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())
 }
 
-/// Reads a variable-length integer (RFC 9000 section 16), and returns it with the bytes after it.
+/// Reads a variable-length integer (RFC 9000 section 16). Returns it with the bytes after it, if complete.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

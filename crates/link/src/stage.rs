@@ -1,21 +1,21 @@
-//! The stages of a direction. A stage sees the time and a packet, and lets it pass, holds it until a given
-//! time, or drops it with a reason.
+//! Defines the stages of a direction. A stage sees the time and a packet, and decides whether the packet
+//! passes, is held until a given time, is dropped, is sent back as an answer, or is kept in the stage.
 //!
-//! Most stages decide at once when a packet goes on. So a packet runs through them ahead of time in one call,
-//! and needs only the timer of its release. A queue that may drop a packet when it dequeues it (an AQM) keeps
-//! the packet instead, and releases it when the next stage is free.
+//! Most stages decide at once when a packet leaves them. So a packet passes through all of them in one call,
+//! ahead of time, and needs only one timer, for its release. A queue that may drop a packet when it dequeues
+//! it (an AQM) keeps the packet instead, and releases it when the next stage is free.
 //!
-//! To add a stage, add a file to `stages/` and an entry to its function `stages()`.
+//! To add a stage, add a file to `stages/`, and create the stage in `stages()` (`stages/mod.rs`).
 
 use crate::{DropCause, Nanos, Stats};
 
 /// The payload of a direction.
 pub trait Datagram: Send + 'static {
     /// Returns the IP packet from its version field on, for stages that classify flows or rewrite headers in
-    /// place. It is empty if a model is fed only with sizes and times.
+    /// place. Payloads without contents return an empty slice.
     ///
-    /// A stage that shortens the packet sets [`Packet::bytes`] and the total length in the IP header. The
-    /// receiver trims the packet to that length (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
+    /// A stage that shortens the packet sets [`Packet::bytes`] and the length in the IP header. The receiver
+    /// trims the packet to the length in the header (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).
     fn ip(&mut self) -> &mut [u8];
 }
 
@@ -42,7 +42,7 @@ without_contents!((), u64, usize, &'static str);
 pub struct Packet<P> {
     /// Length of the IP packet.
     pub bytes: u32,
-    /// One-way delay of the packet's host in addition to the link's, applied after the last stage.
+    /// One-way delay of the packet's host in addition to the link's delay, applied after the last stage.
     pub extra_delay: Nanos,
     /// The payload.
     pub payload: P,
@@ -69,7 +69,7 @@ pub enum Verdict {
 /// A stage that needs randomness has its own generator, seeded by [`crate::DirectionConfig::seed`].
 pub trait Stage<P>: Send {
     /// Decides on a packet that reaches the stage at `now`. `now` never decreases between calls, so only the
-    /// last stage may let a packet leave before an earlier one.
+    /// last stage may let a packet leave before an earlier packet.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, downstream: &mut Downstream<P>) -> Verdict;
 
     /// Returns the earliest time, `now` or later, at which the stage can take a packet (back pressure). An

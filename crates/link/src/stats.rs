@@ -28,7 +28,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` as dropped that [`crate::Direction::offer`] counted as accepted.
+    /// Counts a packet of `bytes` as dropped, which [`crate::Direction::offer`] counted as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

@@ -1,9 +1,9 @@
-//! The page of the job contract, and the order in which a client loads it.
+//! Defines the page of the job contract, and decides in which order a client loads it.
 //!
 //! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
 //! [`Scheduler`] takes events with their times, and returns actions: which request to start now, and on which
-//! connection. [`SyntheticPage`] has the bodies that make a browser load the page. The crate reads no clock
-//! and does no I/O.
+//! connection. [`SyntheticPage`] has the responses that make a browser load the page. The crate reads no
+//! clock and does no I/O.
 
 #![forbid(unsafe_code)]
 

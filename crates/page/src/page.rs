@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PageUrl, Resource};
 
-/// The resources of one page, each after its initiator.
+/// A page as a list of resources, each after its initiator.
 ///
 /// Reading a page from JSON checks keys, types and URLs; [`Page::validate`] checks the other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,11 +12,11 @@ use crate::{PageUrl, Resource};
 pub struct Page {
     /// The version of the format.
     pub format: Format,
-    /// The name in tables.
+    /// The name of the page in tables.
     pub name: String,
     /// The URL that a person would type to load the page.
     pub url: PageUrl,
-    /// The source of the page's facts, as text.
+    /// The origin of the page's data, such as a kind of recording and its date.
     pub source: String,
     /// The way in which the initiators were found.
     pub initiators: Initiators,
@@ -33,13 +33,13 @@ pub struct Page {
     pub explanations: Vec<Explanation>,
 }
 
-/// Values that explain a recording as well as the values of the page's resources; one for each resource.
+/// Values that explain a recording as well as the page's own values. Each list has one for each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
     /// Server think time of each resource, in microseconds.
     pub server_think_us: Vec<u64>,
-    /// Position of each resource's reference in the body of its initiator.
+    /// Position of each resource's reference ([`Resource::initiator_at_bytes`]).
     pub initiator_at_bytes: Vec<Option<u64>>,
 }
 

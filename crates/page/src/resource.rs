@@ -61,8 +61,8 @@ pub struct Resource {
     /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
-    /// Body bytes of the initiator that must have arrived to reveal this resource; `None` for the whole
-    /// response.
+    /// Number of body bytes of the initiator that must have arrived to reveal this resource; `None` for the
+    /// whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
     /// True if the loader knows of this resource when it queues the initiator's request, as with server push.
@@ -86,7 +86,7 @@ pub struct Resource {
     #[serde(default)]
     pub validator: bool,
     /// Other URLs that get this response if bodies are recorded: candidates of the same `srcset` or `picture`
-    /// that were not recorded, or other names by which texts refer to the file of a mirror.
+    /// that were not recorded, or other names by which the texts of a mirror refer to this file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
     /// HTTP version of the recorded response; `None` if unknown. Loads use the versions of the job's hosts.

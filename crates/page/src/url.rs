@@ -1,5 +1,5 @@
-//! Parses and rewrites URLs of pages. They are absolute, have neither fragment nor user name, and can be sent
-//! in a request line as written.
+//! Parses and rewrites the URLs of a page. These URLs are absolute, have neither fragment nor user name, and
+//! can be sent in a request line as written.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use url::Url;
 
 /// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
 ///
-/// The text stays as written, because request lines have this text.
+/// The text stays as written, because it is sent in request lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
@@ -106,7 +106,7 @@ impl PageUrl {
         }
     }
 
-    /// Returns the URL as a browser writes it, with the scheme and host of `rewrite`.
+    /// Returns the URL as a browser writes it, with its scheme and host changed according to `rewrite`.
     pub fn rewritten(&self, rewrite: UrlRewrite) -> String {
         let (scheme, usual_port) =
             if self.is_encrypted(rewrite.schemes) { ("https", 443) } else { ("http", 80) };
@@ -116,7 +116,7 @@ impl PageUrl {
     }
 }
 
-/// Changes to the page's URLs for clients that read the bodies of a world.
+/// Changes to a page's URLs, for clients that follow the references in response bodies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UrlRewrite {
     /// True to replace each host by its [alias](alias_host).
@@ -142,7 +142,7 @@ pub fn is_name(host: &str) -> bool {
     host.parse::<IpAddr>().is_err() && !host.starts_with('[')
 }
 
-/// Returns an alias of a host: its name with another last letter, such as `en.wikipedia.orh`. Returns
+/// Returns an alias of a host: its name with a different last letter, such as `en.wikipedia.orh`. Returns
 /// addresses and names without a usable top-level domain unchanged.
 ///
 /// Browsers use only `https` for hosts on the HSTS preload list, and no alias is on the list. Different hosts

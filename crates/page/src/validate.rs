@@ -2,8 +2,8 @@
 
 use crate::{Page, Phase, Resource};
 
+// No real page reaches these limits. They keep sums over all resources within 64 bits.
 const MAX_RESOURCES: usize = 10_000;
-/// Limits that no real page reaches. They keep sums over all resources within 64 bits.
 const MAX_BYTES: u64 = 1 << 40;
 const MAX_ALTERNATIVES: usize = 100;
 const MAX_US: u64 = 1_000_000_000_000;

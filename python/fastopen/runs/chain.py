@@ -9,13 +9,13 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
-# The resolver's addresses, which are its host names in records (resolver_address in
-# crates/contract/src/records.rs).
+# The resolver's addresses. Records of connections to the resolver have its address as their host name
+# (resolver_address in crates/contract/src/records.rs).
 RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def of_tcp(connection: Connection) -> Span | None:
-    """Return the time span of a connection's TCP handshake; None if its SYN carried the data."""
+    """Return the time span of a connection's TCP handshake; None if the client did not wait for one."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
@@ -28,16 +28,16 @@ def handshakes_in_a_row_ns(
 
     `handshake` returns the time span of a connection's start that counts, or None. A request waits for its
     initiator, then for the first free connection (late binding). It may wait for a handshake in progress with
-    its origin, on its own or another connection. It may wait for the previous request on a connection that
-    carries one request at a time. It may also wait until a connection ends and makes room for a new one, and
-    for the new connection's handshake. Handshake times include queueing on the link, so on a busy link the
-    result exceeds the round trips of the handshakes.
+    its origin, on its own or another connection. On a connection that carries one request at a time, it may
+    wait for the previous request. It may also wait until another request ends and makes room for a new
+    connection, and for the handshake of this connection. Handshake times include queueing on the link, so on
+    a busy link the result exceeds the round trips of the handshakes.
     """
     if record.seen_at == "origins":
         # Origins cannot see dependencies, only the times with a handshake in progress.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A response from the cache was not requested, but requests that it initiates wait for its initiator.
+    # A response from the cache was not requested, but its initiator also delays requests that it initiates.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
@@ -80,9 +80,9 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the opening time of the connection whose opening a request could wait for.
+        """Return the opening time of a request's connection, if the request could wait for the opening.
 
-        None for a request that followed others on a connection that carries one request at a time.
+        None without a connection, or for a request that was not the first on an HTTP/1 connection.
         """
         carrier = None if request.connection is None else self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
@@ -90,7 +90,7 @@ class Carriers:
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return the time span of the lookup that a request waited for to open its connection, if any."""
+        """Return the time span of the lookup that a request waited for to open its connection, or None."""
         opened_ns = self.opened_ns(request)
         carrier = None if request.connection is None else self._of.get(request.connection)
         span = None if carrier is None or opened_ns is None else self._lookups.get(carrier.host)
@@ -114,20 +114,20 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time in nanoseconds within this span in which a handshake with the resolver ran."""
+        """Return for how many nanoseconds from `since_ns` to `until_ns` a handshake with the resolver ran."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return how much of a connection's own handshake lies after `since_ns`, in nanoseconds."""
+        """Return for how many nanoseconds after `since_ns` a connection's own handshake lasted."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans of all handshakes with a connection's origin, cut to this span.
+        """Return the time spans of handshakes with a connection's origin, cut to `since_ns` and `until_ns`.
 
-        They include other connections' handshakes, because a client that binds late may give a connection
-        that was opened for one request to a more urgent request.
+        Handshakes of other connections count, because a client that binds late may give a connection that was
+        opened for one request to a more urgent request.
         """
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]

@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file. It appears only when it is complete, and has one writer at a time."""
+"""Create and open a run's SQLite file. It gets its name once complete, and has one writer at a time."""
 
 import fcntl
 import os
@@ -15,8 +15,8 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file while it is created. If it exists otherwise, a killed process left it, and it holds
-# nothing of value.
+# The name of a run's file while a process creates the file. If no process does, a killed process left the
+# file, which holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
@@ -30,7 +30,7 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file, let `fill` write it, and return it locked. Raises InputError, MachineError."""
+    """Create a run's file, which `fill` writes. Return it with its lock. Raises InputError, MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -61,7 +61,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the rest of a run whose creation was killed. Remove the marking file last."""
+    """Remove the files that a killed creation of a run left. The file that marks them is removed last."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -78,7 +78,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """Open a run without changing it. Raises InputError if the folder holds no readable run."""
+    """Open a run read-only, with limits on the cost of queries. Raises InputError without a readable run."""
     path = folder / FILE
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
@@ -159,7 +159,7 @@ class KnownFile:
         self._found = self._path.stat()
 
     def check(self) -> None:
-        """Raise MachineError if the file is gone. Data written into a removed file is lost."""
+        """Raise MachineError if the file was removed or replaced, because data written into it is lost."""
         try:
             if os.path.samestat(self._path.stat(), self._found):
                 return
@@ -187,7 +187,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
     if version < VERSION:
         message = f"is version {version} of the run store, which this fastopen does not read"
         raise InputError(message, str(path), "run it again, or use the fastopen that wrote it")
-    # Refuse a file that holds anything else than the tables: a view may run without end, a trigger may write.
+    # Refuse a file that holds anything but the tables: a view may run without end, and a trigger may write.
     found = {name: _plain(sql) for name, sql in limits.rows("SELECT name, sql FROM sqlite_schema") if sql}
     for name in sorted({*found, *_TABLES}):
         if found.get(name) != _TABLES.get(name):
@@ -195,7 +195,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log, so that a commit is one append and survives this process."""
+    """Open the file with a write-ahead log, so that a commit is one append, and survives a killed process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
@@ -209,7 +209,7 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
 
 
 def _claim(folder: Path) -> FolderLock:
-    """Create and lock the folder. Raises InputError unless it is empty but for a killed creation."""
+    """Create and lock the folder. Raises InputError if it has files that no killed creation left."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)

@@ -1,4 +1,4 @@
-"""Flush commits to the disk in a thread, so that a power cut loses only about a tenth of a second."""
+"""Flush commits to the disk in a thread. A power cut loses only the commits of about a tenth of a second."""
 
 import contextlib
 import os
@@ -12,8 +12,8 @@ INTERVAL_S: Final = 0.1
 class DiskSync:
     """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S.
 
-    The caller does not wait, because that would take as long as a load in virtual time. The kernel holds the
-    data of a commit until it is flushed. If the machine stops before, the lost loads are run again.
+    The caller of `wake` does not wait, because a flush takes as long as a load in virtual time. The kernel
+    holds the data of a commit until the flush. If the machine stops before, the lost loads are run again.
     """
 
     def __init__(self, path: Path) -> None:

@@ -14,7 +14,7 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
-# If this number of first loads of an arm is invalid for the same reason, the others will be, too.
+# If this number of an arm's first loads are all invalid for the same reason, its other loads will be, too.
 INVALID_ALIKE: Final = 3
 # Disturbances by the machine stop a run only after this many rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
@@ -35,23 +35,23 @@ NOTHING_ELSE: Final = Watched()
 
 @dataclass
 class RunOutcome:
-    """The outcome of an execution. `faults` maps faults of jobs' last worlds to the jobs that had them."""
+    """The outcome of an execution. `faults` maps each fault of a job's last world to the jobs that had it."""
 
     interrupted: bool = False
     out_of_time: bool = False
     """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
-    """The reason for stopping the run: all loads of an arm are invalid for the same reason."""
+    """The reason why the run stopped: all loads of an arm are invalid for the same reason; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
-    """Number of packets that were not kept, because the space for a load's packets was full."""
+    """Number of packets that were not kept, because the buffer for the packets of a load was full."""
     took_s: float = 0.0
     """The duration in seconds; 0 if the run had no time limit."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The state of an execution after an event. Each load counts once, whatever its number of attempts."""
+    """The state of an execution after an event. All attempts of a load count as one load."""
 
     running: tuple[str, ...]
     """The ids of the jobs that run."""
@@ -89,10 +89,10 @@ def execute(
 
     Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
     ATTEMPTS allows. `more_jobs` is then called for additional jobs until it returns none. On
-    KeyboardInterrupt, the run stops, keeps the finished loads and returns. Without `keep_going`, it also
+    KeyboardInterrupt, the run stops, keeps the finished loads and returns. Without `keep_going`, the run also
     stops if the first INVALID_ALIKE loads of an arm are invalid for the same reason. If the machine is the
-    reason, it stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load. With
-    `limit`, only the repeats for which there is time are run, and `more_jobs` is not called.
+    reason, the run stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load.
+    With `limit`, only the repeats for which there is time are run, and `more_jobs` is not called.
 
     Raises the errors of the engine (InputError, MachineError). All finished loads are kept.
     """
@@ -169,7 +169,7 @@ class _Execution:
         self._done: set[tuple[str, str]] = set()  # (job, load) pairs
         self._invalid: set[tuple[str, str]] = set()
         self._keep_going = keep_going
-        # For each arm, the place and reason of each invalid load by job; None after a valid load.
+        # For each arm, the place and reasons of invalid loads by job; None after a valid load of the arm.
         self._invalid_alike: dict[str, dict[str, tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
         self._places: set[tuple[str, int]] = set()  # (page, setup) pairs
         self._running: dict[str, None] = {}
@@ -276,7 +276,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs that have pending loads, in order, with only these loads."""
+    """Return the jobs with pending loads, in order, with only these loads and with the keys of `watched`."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -12,7 +12,7 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """A document whose listed keys are validated. Other keys are allowed."""
+    """A document whose declared keys are validated. Other keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -28,7 +28,7 @@ class Environment(Facts):
 
 
 class Arguments(BaseModel):
-    """Keyword arguments of a function. Other keys are refused, because they would be passed to it."""
+    """Keyword arguments of a function. Other keys are refused, because the function would get them too."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 

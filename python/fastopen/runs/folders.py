@@ -41,7 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run by path, by name, or the latest for `last`. Raises InputError."""
+    """Return the folder of a run by path or name, or the latest run for `last`. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -56,7 +56,7 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder itself if it holds a run, otherwise the folders in it that do and are not hidden."""
+    """Return the folder if it holds a run; otherwise the folders in it that hold a run and are not hidden."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
@@ -74,7 +74,7 @@ class RunSummary:
     experiment: str = ""
     pages: tuple[str, ...] = ()
     networks: str = ""
-    """The RTTs of the networks, such as `20, 100 ms`, and the number of networks if it is larger."""
+    """The RTTs of the networks, such as `20, 100 ms`, and the number of networks if some have equal RTTs."""
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
@@ -137,7 +137,7 @@ def _networks(experiment: Experiment) -> str:
 def remove_run(folder: Path) -> int:
     """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if the folder holds no run or also other files, or if the run is being written.
+    Raises InputError if the folder holds no run, or other files too, or if the run is being written.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)

@@ -30,16 +30,16 @@ STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
 """The largest number of steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# The rows of a query hold the values of each row of one table once, and short names from other tables.
+# Rows of a query may have this multiple of the file's size, because they repeat names from other tables.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
 BATCH_ROWS: Final = 50
 MAX_BATCHED_VALUE_BYTES: Final = 2**20
-# The record of a page with 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
+# The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
 # connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to a tenth. Text beyond this multiple of its compressed size counts against MAX_EXCESS_BYTES.
+# Records shrink to a tenth. Text beyond this multiple of its packed size counts against MAX_EXCESS_BYTES.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
@@ -63,12 +63,12 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query; `lookup`: for one load or job. Raises InputError for a damaged file."""
+        """Yield the rows of a query. `lookup` means a query for one load or job. Raises InputError."""
         for rows in self._batches(query, values, 1, lookup=lookup):
             yield from rows
 
     def short_rows(self, query: str) -> Generator[list[Any]]:
-        """Yield lists of rows, for a query with short values. This saves a second for a million rows."""
+        """Yield lists of rows, for a query with short values. With a million rows, lists save a second."""
         longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
         try:
             yield from self._batches(query, (), BATCH_ROWS)
@@ -108,7 +108,7 @@ class Limits:
                 raise damaged("a text in it needs too much memory", str(self._folder))
 
     def _size_now(self) -> int:
-        """Return the present size in bytes of the run's file and its log, which may grow."""
+        """Return the present size in bytes of the run's file and its log. Both may grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):
@@ -119,7 +119,7 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the text of a record. Raises InputError if it is damaged or too large."""
+        """Decompress the text of a record. Raises InputError if the record is damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

@@ -31,7 +31,7 @@ class Listing:
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return the WHERE clause over `loads` and `jobs`, empty without conditions, and its values."""
+        """Return the WHERE clause over `loads` and `jobs` and its values, both empty without conditions."""
         equal = {
             "loads.cell": self.cell,
             "jobs.page": self.page,

@@ -1,7 +1,7 @@
 """Merge runs that each hold a part of one experiment, such as shards.
 
-Merging does not change the parts. The merged run appears only when it is complete. It holds every job of the
-experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
+Merging does not change the parts. The merged run appears only when it is complete. This run holds every job
+of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
 """
 
 import shutil
@@ -63,9 +63,9 @@ class Merged:
 def merge(folders: Sequence[Path], output: Path) -> Merged:
     """Merge the runs in `folders` into a run in a new folder.
 
-    A load in several runs is taken from the first run in which it is settled: valid, or not to be repeated.
-    Raises InputError if a folder holds no run of the same experiment, or if runs differ in facts that must be
-    equal. Raises MachineError if the new run cannot be written.
+    A load in several runs is taken from the first run in which it is settled (valid, or not to be repeated),
+    else from the first run that has it. Raises InputError if a folder holds no run of the same experiment, or
+    if runs differ in facts that must be equal. Raises MachineError if the new run cannot be written.
     """
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
@@ -83,7 +83,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs to merge, as it was when it was read."""
+    """One of the runs to merge, in the state in which it was read."""
 
     folder: Path
     shard: Shard | None
@@ -226,7 +226,7 @@ class _Merging:
     def _check_equal(
         self, part: _Part, database: sqlite3.Connection, load: Load, attempt: int, figures: Sequence[Any]
     ) -> None:
-        """Raise InputError if a repeated load differs from the kept load of the same job in virtual time."""
+        """Raise InputError if a load in virtual time differs from the same load taken from another part."""
         number = self._numbers.get((*load, attempt))
         kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
         if kept is not None and kept != tuple(figures):
@@ -294,7 +294,7 @@ def _check_alike(first: _Part, part: _Part) -> None:
 
 
 def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
-    """Return True if a job gives the same figures each time: in virtual time, with a deterministic client."""
+    """Return True if a job always gives the same figures: in virtual time and with a deterministic client."""
     if planned.comparison.engine != "virtual":
         return False
     return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic

@@ -1,4 +1,4 @@
-"""Keep the packets of a run's loads, in one pcapng file for each load in a folder of the run."""
+"""Keep the packets of a run's loads: one pcapng file for each load, in a folder inside the run's folder."""
 
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Write the packets of a load into its run's folder. Raises MachineError if they cannot be written."""
+    """Write the packets of a load into its run's folder. Raises MachineError if the write fails."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -25,7 +25,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the file of a load's packets; None if it is missing, no regular file, or impossibly large."""
+    """Return the file of a load's packets; None if it is missing, not a regular file there, or too large."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

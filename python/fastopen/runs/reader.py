@@ -29,7 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Conditions for a superseded load: the first is quicker for few loads; the second, evaluated once, for many.
+# Conditions for a superseded load: the first is faster for few loads, the second, evaluated once, for many.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -76,7 +76,7 @@ class RunReader(Closing):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open a kept run without changing it. Raises InputError if it cannot be read."""
+        """Open a kept run without changing it. Raises InputError if the run cannot be read."""
         database, limits = files.open_for_reading(folder)
         run = cls(database, folder)
         run._limits = limits
@@ -103,7 +103,7 @@ class RunReader(Closing):
         return status
 
     def _is_abandoned(self) -> bool:
-        """Return True if no process writes the run any more: it was killed, or the machine lost power."""
+        """Return True if no process writes the run any more: the writer was killed, or the power failed."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
@@ -229,7 +229,7 @@ class RunReader(Closing):
         return int(count)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map each cell with loads to its numbers of finished and valid loads. Last attempts count."""
+        """Map each cell with loads to its numbers of finished and valid loads. Only last attempts count."""
         # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self._rows(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -238,7 +238,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield the row and JSON record of each load, or each of a job, at a fifth of a LoadRecord's cost."""
+        """Yield row and JSON record of each load (of `job`, if given), five times as fast as LoadRecords."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -246,7 +246,7 @@ class RunReader(Closing):
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the page, the network's index and the error of the RTT in microseconds of each world."""
+        """Yield for each world its page, its network's index, and the error of its RTT in microseconds."""
         return self._rows(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -267,13 +267,13 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of a load's attempt, or of its last. Raises KeyError if there is none."""
+        """Return the JSON record of a load's `attempt` (None: the last). Raises KeyError if there is none."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the full record of a load's attempt, or of its last. Raises KeyError if there is none."""
+        """Return the full record of a load's `attempt` (None: the last). Raises KeyError if there is none."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -313,7 +313,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Yield an iterator of the rows of a query with short values. No other query may run meanwhile."""
+        """Yield an iterator over the rows of a query with short values. No other query may run meanwhile."""
         if self._limits is None:
             with files.reading(self.place):
                 yield self._database.execute(query)
@@ -335,7 +335,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Convert errors in content that fastopen would not write into InputErrors about damage."""
+        """Raise InputError about damage if content causes an error, because fastopen would not write it."""
         try:
             yield
         except ValidationError as error:

@@ -12,7 +12,7 @@ from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 3
-# Keys that may differ in one experiment: texts for people, and the names of pages, which have digests.
+# Keys that may differ in one experiment: texts for people, and names of pages, whose digests are compared.
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
@@ -38,7 +38,7 @@ def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError with the differences and `remedy` if the run's experiment or pages differ."""
+    """Raise InputError with the differences and `remedy` if the run has another experiment or other pages."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )

@@ -24,7 +24,7 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The number of attempts that were made of a load. `settled` is False if it must be repeated."""
+    """The number of attempts that were made of a load. `settled` is False if the load must be repeated."""
 
     made: int
     settled: bool
@@ -83,7 +83,7 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Move the content of a log that a killed writer left into the run's file, if possible."""
+        """Move the content of a log, which a killed writer left, into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -118,7 +118,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Map (job, load) of every load that was attempted to its attempts."""
+        """Map the (job, load) pair of every load that was attempted to its attempts."""
         with self._understanding("a load"):
             return self._attempts()
 
@@ -141,7 +141,7 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Write the record of a world. Raises MachineError if it cannot be written."""
+        """Write the record of a world. Raises MachineError if the record cannot be written."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
@@ -190,7 +190,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, but keep first repeats without any finished load."""
+        """Remove planned loads that were not run, except those of first repeats without any finished load."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -226,7 +226,7 @@ class RunStore(RunReader):
             with files.failing(self.place), self._database as database:
                 yield database
         finally:
-            # Writing into a removed file may succeed. If it fails, report the removal as the reason.
+            # Writing into a removed file may succeed. If writing fails, report the removal as the reason.
             if self._file is not None:
                 self._file.check()
         if self._disk is not None:
@@ -238,8 +238,8 @@ class RunStore(RunReader):
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
 
-    It is one, unless the machine disturbed the load. An `exact` load has the same result each time, so only
-    the death of its world counts as a disturbance.
+    The number is one, unless the machine disturbed the load. An `exact` load has the same result each time,
+    so only the death of its world counts as a disturbance.
     """
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)

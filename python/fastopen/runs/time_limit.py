@@ -1,4 +1,4 @@
-"""Limit the time of a run, which runs one repeat of all jobs after another while there is time."""
+"""Limit the time of a run: run one repeat of all jobs after another while there is time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield the jobs of one repeat, then of as many as keep `at_once` worlds busy, while time is left."""
+        """Yield the jobs of one repeat, then of enough repeats for `at_once` worlds, while time is left."""
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
         last_s, size = 0.0, 1
         while repeats:
@@ -38,7 +38,7 @@ class TimeLimit:
 
     @property
     def left_s(self) -> float:
-        """Return the seconds until the limit; 0 after it."""
+        """Return the number of seconds until the limit; 0 after the limit."""
         return max(0.0, self.seconds - self.elapsed_s)
 
     def check(self) -> None:

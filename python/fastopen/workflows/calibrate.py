@@ -24,7 +24,7 @@ from fastopen.pages.progress import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
 from fastopen.workflows.replays import Calibration, Loads, recorders_network, told_from_queues
 
-# The time limit for each page.
+# The time limit for each group of pages that are calibrated together.
 WITHIN_S: Final = 20.0
 FOLDER: Final = "recordings"
 AS_IMPORTED: Final = "think times as imported, with any queueing delay"
@@ -80,7 +80,7 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with a record of each wanted page, or end it with None if the time is over."""
+        """Continue the search with a record of each wanted page. None ends the search for lack of time."""
         self.loads += len(records or ())
         try:
             self.wanted = self.searching.send(records)
@@ -105,9 +105,9 @@ def calibrated(
 ) -> list[ImportedPage]:
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 
-    Pages are loaded repeatedly on the virtual engine, several at once, for at most `within_s` seconds for
-    each such group. Without a kernel, the pages are returned unchanged. If the engine fails, they get a note
-    on the reason. `progress` takes a text on a page's loads, and the numbers of finished and of all pages.
+    Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
+    a kernel, the pages are returned unchanged. If the engine fails, they get a note on the reason. `progress`
+    takes a text on a page's loads, and the numbers of finished and of all pages.
     """
     pages = list(imported)
     networks = {
@@ -194,7 +194,7 @@ def _load(
 
 
 def _kept(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording; None if there is none, or if it does not fit the page."""
+    """Return the cached result of a recording; None if no result is cached, or it does not fit the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())

@@ -1,4 +1,4 @@
-"""Check before a run starts that the kernels have its congestion controls."""
+"""Check before a run starts that the kernels have the congestion controls that the run needs."""
 
 import difflib
 import re
@@ -24,7 +24,7 @@ UNKNOWN: Final = "no congestion control"
 def check_congestion_controls(
     experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
 ) -> None:
-    """Raise InputError at `place` if a kernel lacks a congestion control. Test unusual ones in a world."""
+    """Test unusual congestion controls in a world. Raise InputError at `place` if a kernel lacks one."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
     raise_all(

@@ -11,7 +11,7 @@ class TwoTimes:
 
     @property
     def difference_ms(self) -> float | None:
-        """Return the other time minus the base; None if one of them is unknown."""
+        """Return the other time minus the base; None if either is unknown."""
         base, other = self.times_ms
         return None if base is None or other is None else other - base
 

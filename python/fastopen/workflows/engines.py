@@ -45,7 +45,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map names to the kernels in a comma-separated list; empty for one. Raises MachineError, InputError."""
+    """Map kernel names to the items of a list (`a,b`); empty for one. Raises MachineError, InputError."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -61,7 +61,7 @@ def kernels_named(text: str | None) -> dict[str, str]:
 
 
 def on_virtual_engine(experiment: Experiment) -> Experiment:
-    """Return the experiment on the virtual engine. Raises InputError if it names another engine."""
+    """Return the experiment on the virtual engine. Raises InputError if the experiment names `host`."""
     if "host" in experiment.engines:
         raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
     return experiment.model_copy(update={"engines": ["virtual"]})
@@ -73,7 +73,7 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return the factors by which this machine's load slows engines. Engine host hardly slows down."""
+    """Return the factors by which this machine's load slows engines, without `host`, which hardly slows."""
     cores = len(os.sched_getaffinity(0))
     return {
         name: slowed_down(os.getloadavg()[0], cores, at_once)
@@ -89,7 +89,7 @@ class EngineSet:
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
     kernel: Kernel | None = None
-    """The kernel that the virtual engine boots; None if the plan does not need it."""
+    """The kernel that the virtual engine boots; None if the plan does not need this engine."""
     store: ResultsStore | None = None
     """The store from which results of virtual time are read, and to which they are written."""
     workers: ExecutorEngine | None = None
@@ -144,7 +144,7 @@ class EngineSet:
         return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
-        """Return the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, and the reasons."""
+        """Describe the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, with reasons."""
         described = "; ".join(self._describe(plan, name) for name in plan.engines)
         networks = plan.experiment.networks
         taken_over = any(one.link == "kernel" and one.path != "none" for one in networks)

@@ -18,7 +18,7 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 @dataclass(frozen=True)
 class Difference:
-    """The first page load time that is not as expected. None stands for no valid load."""
+    """The first page load time that is not as expected. A time is None if no load was valid."""
 
     place: str
     expected_ns: int | None
@@ -34,7 +34,7 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each cell once in virtual time. Return PLTs in nanoseconds by the other values of COLUMNS."""
+    """Load each cell once in virtual time. Return PLTs in nanoseconds, keyed by the first five of COLUMNS."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -59,7 +59,7 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected PLTs in nanoseconds, keyed as `measured`. Raises InputError if there are none."""
+    """Return the expected PLTs in nanoseconds, keyed as by `measured`. Raises InputError without a table."""
     expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
     if not expected:
         message = "--check works only with packaged experiments that have published figures"

@@ -32,15 +32,15 @@ from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
 
-# Kinds of findings and questions of the audit on the times themselves. Other kinds are errors in print.
+# Kinds of the audit's findings and questions that are about the times. Other kinds are printing errors.
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
-# A page load time agrees if it differs by at most this share.
+# A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
-# After this number of requests, half a minute on two cores, a search tries only the best rig's neighbours.
+# After this number of requests, half a minute on two cores, a search tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000
 # Number of rigs that are loaded together if no neighbour is left to try.
 AT_ONCE: Final = 4
-# Loads of each cell. Their mean counts, as in the tables. Each has its own values for uncertain facts.
+# Loads of each cell, whose mean counts, as in the tables. Each has its own values for uncertain facts.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
@@ -73,7 +73,7 @@ class Tried:
     rig: Rig
     times: Mapping[PublishedCell, Times]
     fitted: frozenset[PublishedCell]
-    """The cells whose times without TFO the pages of the rig were fitted to."""
+    """The cells to whose times without TFO the pages of the rig were fitted."""
 
     def agrees(self, cell: PublishedCell) -> bool:
         """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
@@ -95,7 +95,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return agreeing savings and times minus assumed properties, and tie-breakers; larger is better."""
+        """Count agreeing savings and times minus assumed properties, with tie-breakers; larger is better."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -125,7 +125,7 @@ class Explained:
 
     @property
     def best(self) -> Tried:
-        """Return the rig with the best score, which is lower for each assumed property."""
+        """Return the rig with the best score. Each assumed property lowers the score."""
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
@@ -153,7 +153,7 @@ class Explained:
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the saving on a loaded rig that is nearest to a cell's saving, in percent; None without."""
+        """Return the loaded rigs' saving that is nearest to a cell's, in percent; None if there is none."""
         savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
         return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
 
@@ -227,9 +227,9 @@ def _figures(times: Times) -> dict[str, float | None]:
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
     """Search the rigs of an experiment for the best, in virtual time.
 
-    Load the rigs of a single property first. Then repeatedly load the best rig with one property more or
-    less. If these are all known, load other rigs, the ones with few properties first, up to SEARCH_REQUESTS.
-    Raises InputError if properties exclude each other, and MachineError without a kernel.
+    Load the base, the sourced rig and the rigs of a single property first. Then repeatedly load the best rig
+    with one property more or less. If these are all known, load others with few properties, up to
+    SEARCH_REQUESTS. Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -259,7 +259,7 @@ def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of the properties that have a source; the first one of each name."""
+    """Return the rig of the properties that have a source. Of those with the same name, the first counts."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -291,7 +291,7 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree on the best rig for all other pages (or other cells, of one page)."""
+    """Return how many savings agree on the rig that is best for the other pages (or cells, of one page)."""
     several = len({cell.page for cell in cells}) > 1
     groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
@@ -324,7 +324,7 @@ class _Search:
         return _best(self.tried.values(), self.cells)
 
     def estimated_s(self) -> float:
-        """Return an estimate of the seconds that all rigs take. Pages alike on several rigs count once."""
+        """Return the estimated seconds for all rigs. A page that is the same on several rigs counts once."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         base = self.space.base.model_copy(update=changes)
@@ -363,7 +363,7 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the number and size of objects of pages to two published times without TFO each."""
+        """Fit the number and size of the objects of each page to two published times without TFO."""
         fitting = [row for row in rows if row.setting.fitted == "objects"]
         for row in fitting:
             row.begin(self.space.cells_of(row.page.name))
@@ -422,7 +422,7 @@ class _Row:
     page: Page
     measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
     fitted_to: tuple[int, ...] = ()
-    """The networks whose times without TFO the page was fitted to."""
+    """The networks to whose times without TFO the page was fitted."""
     added_ms: float = 0.0
     _objects: float = 0.0
     _bytes: float = 0.0
@@ -479,8 +479,8 @@ class _Row:
         networks = [self.setting.experiment.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
-            # Round trips in a row grow with the number of objects. The time that is independent of the RTT
-            # grows with their size.
+            # The number of round trips in a row grows with the number of objects. The time that does not
+            # depend on the RTT grows with their size.
             step = rtts[1] - rtts[0]
             slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
             fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
@@ -501,7 +501,7 @@ class _Row:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return a factor that brings `found` nearer to `wanted`, limited to a small step."""
+    """Return a factor that brings `found` nearer to `wanted`, from 0.6 to 1.7 to keep steps small."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

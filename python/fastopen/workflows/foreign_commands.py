@@ -1,4 +1,4 @@
-"""List the commands that an experiment would execute on this machine, because experiments are shared."""
+"""List the commands that an experiment would execute on this machine. A shared file may be hostile."""
 
 import shlex
 

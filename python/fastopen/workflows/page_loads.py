@@ -17,7 +17,7 @@ DRAWN: Final = Variation(order=False)
 
 @dataclass(frozen=True)
 class PageLoads:
-    """The engine of the loads, their seed, the kernel of the virtual engine, and the worlds at once."""
+    """The settings of all loads: engine, seed, kernel of the virtual engine, and number of worlds at once."""
 
     engine: EngineName
     seed: int
@@ -35,7 +35,7 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Load the page with each client over each network. Lists in `client` make several clients.
+        """Load the page with each client over each network. Each value of a list in `client` makes a client.
 
         With several `draws`, each draw has its own values for uncertain facts, the same for every client.
 

@@ -13,7 +13,7 @@ from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
 # Time in seconds that loads may take, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# Factor by which virtual time may take longer on a busy machine. A load average does not show priorities.
+# Factor by which a busy machine may slow virtual time. The load average does not show priorities.
 BUSY: Final = 3.0
 # The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")
@@ -28,9 +28,9 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Shorten the experiment until FULL_MIN repeats take at most QUICK_S, as far as possible.
 
-    Factors in `asked`, which the user named, stay. A step is taken only if it makes the first repeat shorter.
-    On a busy machine, loads in real time would be late and invalid, so virtual time stays if one repeat fits.
-    Return the experiment, and descriptions of the parts that were left out.
+    Factors in `asked`, which the user named, stay. A change is made only if it makes the first repeat
+    shorter. On a busy machine, loads in real time would be late and invalid, so virtual time stays if one
+    repeat takes at most QUICK_S. Return the experiment, and descriptions of the parts that were left out.
     """
     left_out: list[str] = []
     auto = auto_engine(kernel)

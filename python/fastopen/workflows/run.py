@@ -57,7 +57,7 @@ class RunOptions:
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
     keep: bool = True
-    """Keep the run in the default folder of runs if `output` is None; otherwise in memory."""
+    """True to keep the run in the default folder of runs, False to keep it in memory, if `output` is None."""
     label: str = ""
     """The label of the kept run. If empty, a resumed run keeps its label."""
     kernel: str | None = None
@@ -71,7 +71,7 @@ class RunOptions:
     draws_by_default: bool = False
     """True if the user named neither repeats nor variation. A resumed run then keeps its own."""
     inputs: Sequence[str | Path] = ()
-    """The inputs of the pages, with the next three options. Resuming reads recorded bodies from them."""
+    """The inputs of the pages, read with the next three options. Resuming reads recorded bodies from them."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -82,7 +82,7 @@ class RunOptions:
     shard: Shard | None = None
     """The shard of the experiment to run; None for the whole experiment."""
     store: str | None = None
-    """Folder or URL of a store of results. Jobs with a stored result are not run; others are stored."""
+    """Folder or URL of a store of results. Jobs with a stored result are not run; new results are stored."""
     executor: Executor | None = None
     """The executor for jobs of virtual time; None to run them on this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
@@ -128,7 +128,7 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """A run that was executed to its end or until it was interrupted. It is a context manager."""
+    """A run that was executed until its end or an interruption, as a context manager."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
@@ -151,7 +151,7 @@ def run_experiment(
     """Start a run of the experiment, or resume the run in `options.output`, and execute it.
 
     On KeyboardInterrupt, stop and keep the finished loads. Raises InputError, also if the folder holds a run
-    of another experiment, and MachineError. Loads that are finished by then are kept.
+    of another experiment, and MachineError. Loads that were finished before an error are kept.
     """
     if not imported:
         raise InputError("the inputs contain no page")
@@ -204,7 +204,7 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Remove a run from the default folder if it has no finished load, because it would be useless."""
+    """Remove a run from the default folder if no load is finished, because such a run is useless."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -212,7 +212,7 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Return the precision that a text such as `1%` requests, if any. Raises InputError with the option."""
+    """Return the precision that a text such as `1%` requests; None without a text. Raises InputError."""
     if text is None:
         return None
     try:
@@ -261,7 +261,7 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Execute a plan in memory only. Raises KeyboardInterrupt if it is interrupted."""
+    """Execute a plan in memory only. Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     run = _execute(StartedRun(store, plan, bodies or {}, engines, None), lambda _: nullcontext(watch))
@@ -272,7 +272,7 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run. If it has a precision to reach (`until`), also run the repeats that this needs."""
+    """Execute a run. If the run has a precision to reach (`until`), add the repeats that this needs."""
     store, until = run.store, run.until
 
     def more_jobs() -> Sequence[PlannedJob]:
@@ -322,7 +322,7 @@ def _check_same(
 
 
 def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
-    """Return a run's pages, with any recorded bodies read again. Raises InputError if these have changed."""
+    """Return a run's pages, with recorded bodies read again. Raises InputError if the bodies have changed."""
     pages = list(store.pages().values())
     options = store.options
     if not options.get("bodies"):
@@ -353,7 +353,7 @@ def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
 def check_hosts(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if a setting names a host that no page has, because it would have no effect."""
+    """Raise InputError if a setting names a host that no page has. Such a setting would have no effect."""
     known = {host for one in imported for host in one.page.hosts()}
     named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
@@ -388,5 +388,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return an existing path as an absolute path, for resuming from any folder, and other text unchanged."""
+    """Return an existing path as an absolute path, found from any folder, and other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
-# A cluster may lose all its workers and get others, but a run does not wait forever for them.
+# Time in seconds for which a run waits for new workers after the cluster has lost all workers.
 WITHOUT_WORKERS_S: Final = 120.0
 POLL_S: Final = 0.5
 
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """Yield an executor on the workers of a Dask scheduler, and the number of tasks they run at once.
+    """Yield an executor on the workers of a Dask scheduler, and the number of tasks that run at once.
 
     On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
-    if no scheduler answers, or if it has no workers.
+    if no scheduler answers, or if the scheduler has no workers.
     """
     try:
         from distributed import Client
@@ -54,7 +54,7 @@ class DaskExecutor(Executor):
     """
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Take a `distributed.Client`. Tasks fail with BrokenExecutor after this time without any worker."""
+        """Take a `distributed.Client`. Tasks fail with BrokenExecutor after this time without workers."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"
@@ -65,13 +65,13 @@ class DaskExecutor(Executor):
         self._watch.start()
 
     def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """See Executor. Raises RuntimeError if it is shut down, or if the client has lost its scheduler."""
+        """See Executor. Raises RuntimeError after the shutdown, or if the client has lost its scheduler."""
         if self._over.is_set():
             raise RuntimeError("the executor is shut down")
         if self._client.status != "running":
             raise RuntimeError("no connection to the scheduler")
         key = f"{self._name}-{next(self._numbers)}"
-        # `pure=False`, because repeating a load after a fault must run it again, not return a known result.
+        # `pure=False`, because a load that is repeated must run again, not return a known result.
         theirs = self._client.submit(work, *args, **kwargs, key=key, pure=False)
         future: Future[Result] = Future()
         self._open.add(future)
@@ -131,7 +131,7 @@ class DaskExecutor(Executor):
 
 
 def _settle(future: Future[Result], result: Callable[[], Result]) -> None:
-    """Set the future to what `result` returns or raises, unless the future is already done."""
+    """Set the future to the value or error of a call of `result`, unless the future is already done."""
     try:
         value = result()
     except BaseException as error:

@@ -108,7 +108,7 @@ fn in_a_syn(hello_bytes: u64, early_bytes: u64) -> Load {
 
 #[test]
 fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
-    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, of which 28 are record headers and a tag.
+    // At an MTU of 1500 bytes a SYN holds 1420 bytes of data, of which record headers and a tag take 28.
     assert_eq!(in_a_syn(300, 1420 - 300 - 28).kinds(), [InvalidKind::NoEarlyData]);
     let exceeds = || in_a_syn(300, 1420 - 300 - 28 + 1);
     assert_eq!(exceeds().kinds(), NONE);

@@ -1,4 +1,4 @@
-//! Middleboxes that expect a TLS `ClientHello` in one segment (<https://tldr.fail>).
+//! Applies behaviours of middleboxes that expect a TLS `ClientHello` in one segment (<https://tldr.fail>).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct SplitHello {
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 
 impl Hellos {
-    /// Applies the behaviour to a client's segment. SYNs pass, even with the start of a `ClientHello`.
+    /// Applies the behaviour to a client's segment. SYNs pass, even if a `ClientHello` starts in one.
     pub(super) fn pass(&mut self, behaviour: Behaviour, flow: FlowKey, segment: &mut Segment) -> Passage {
         let whole = Passage::Forward(segment.ip.len() as u32);
         let is_syn = segment.flags() & SYN != 0;
@@ -55,8 +55,8 @@ impl Hellos {
     }
 }
 
-/// Returns the length of the handshake record at the start of a payload; `None` if the payload starts with no
-/// handshake record, or holds all of it.
+/// Returns the length in bytes of the handshake record at the start of a payload. Returns `None` if there is
+/// no handshake record, or if the payload contains the whole record.
 fn split_record(payload: &[u8]) -> Option<u32> {
     let (header, _) = payload.split_at_checked(RECORD_HEADER)?;
     let bytes = RECORD_HEADER + usize::from(u16::from_be_bytes([header[3], header[4]]));

@@ -1,8 +1,8 @@
 //! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. A decision depends only on the
-//! time, the packet, its direction and the earlier packets of the flow.
+//! time, the packet, its direction and the earlier packets.
 //!
 //! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
-//! link's queue, packets from the hosts before. See `docs/paths.md` for the effects on Linux.
+//! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
 
 mod hello;
 mod udp;
@@ -50,26 +50,26 @@ pub enum Behaviour {
     RstSynData,
     /// Drops the SYN-ACKs of flows whose SYN had data.
     DropSynack,
-    /// Drops all packets that a server sends after the SYN-ACK that accepts data in a SYN.
+    /// Drops all packets that a server sends after the SYN-ACK that accepts data in a SYN, except SYN-ACKs.
     DropAnswers,
-    /// Drops the segments, except SYNs, of a TLS `ClientHello` that takes several segments.
+    /// Drops all segments of a TLS `ClientHello` that does not fit into one segment, except SYNs.
     DropSplitHello,
-    /// Answers the segments that `DropSplitHello` drops with a RST.
+    /// Answers, with a RST, the segments that `DropSplitHello` drops.
     RstSplitHello,
     /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,
     /// Drops all UDP datagrams.
     BlockUdp,
-    /// Drops UDP datagrams above a rate, in each direction.
+    /// Drops the UDP datagrams that exceed a rate. Each direction has its own limit.
     LimitUdp,
     /// Drops datagrams with QUIC 0-RTT packets.
     #[serde(rename = "drop-0rtt")]
     DropZeroRtt,
-    /// Holds a client's first QUIC Initial packets for 10 ms, so that 0-RTT packets overtake them.
+    /// Holds a client's datagrams with Initial packets for 10 ms, so that later 0-RTT packets overtake them.
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Drops a client's datagrams with QUIC Initial packets after the first, until the host answers.
+    /// Of a client's datagrams with QUIC Initial packets, passes only the first until the host answers.
     DropLargeUdp,
 }
 
@@ -96,8 +96,8 @@ impl PathRule {
     }
 }
 
-/// Decides for each host, in order, whether it is behind the middlebox: with probability `share` (0 to 1) and
-/// independently of other hosts. With one seed, a larger share selects a superset of a smaller one.
+/// Returns an endless iterator that decides for each host if it is behind the middlebox: with probability
+/// `share` (0 to 1), independently of other hosts. With one seed, a larger share only adds hosts.
 pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
@@ -120,7 +120,7 @@ pub enum Passage {
     Hold(Nanos),
     /// Drop the packet.
     Drop,
-    /// Send the packet back: the middlebox turned it into an answer, with the length in its header.
+    /// Send the packet back: the middlebox turned it into an answer, whose length is in its IP header.
     Answer,
 }
 
@@ -151,8 +151,8 @@ impl Middlebox {
         Self { rule, ..Self::default() }
     }
 
-    /// Applies the rule to an IP packet. Updates the checksums if the rule changes the packet. `now` must not
-    /// decrease between calls.
+    /// Applies the rule to an IP packet. If the rule changes the packet, the checksums are updated. `now`
+    /// must not decrease between calls.
     pub fn pass(&mut self, now: Nanos, way: Way, ip: &mut [u8]) -> Passage {
         let bytes = ip.len() as u32;
         if let Some(mut datagram) = UdpDatagram::of(ip) {
@@ -225,7 +225,7 @@ const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// The Fast Open option: RFC 7413 section 4.1.1, and the experimental option of its appendix A.
+/// The kind of the Fast Open option, and of the experimental one with its magic number (RFC 7413).
 const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];

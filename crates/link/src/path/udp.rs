@@ -1,4 +1,4 @@
-//! Middleboxes that break QUIC: rules for UDP datagrams.
+//! Applies the behaviours of middleboxes that break QUIC: they drop, hold or change UDP datagrams.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its port.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// Time for which Initial packets are held. Packets sent right after them overtake, but no timer expires.
+/// Time for which Initial packets are held, so that later packets overtake them, but no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
-/// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back. Every port in
-/// Linux's default range for clients (`net.ipv4.ip_local_port_range`) has this bit set, so no two flows
-/// collide.
+/// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back, by toggling the
+/// highest bit. Every port in Linux's default range for clients (`net.ipv4.ip_local_port_range`) has this bit
+/// set, so the new port is not the port of another flow.
 pub fn rebound(port: u16) -> u16 {
     port ^ 0x8000
 }
@@ -41,12 +41,12 @@ impl<'a> UdpDatagram<'a> {
         (udp + UDP_HEADER <= ip.len()).then_some(Self { ip, header, udp })
     }
 
-    /// Returns the address of the host that sends or receives the datagram.
+    /// Returns the address of the host, which is the destination if `way` is up and the source if it is down.
     pub(super) fn host(&self, way: Way) -> IpAddr {
         if way == Way::Up { self.header.destination } else { self.header.source }
     }
 
-    /// Returns the offset of the client's port.
+    /// Returns the offset of the client's port in the packet.
     fn client_port_at(&self, way: Way) -> usize {
         self.udp + if way == Way::Up { 0 } else { 2 }
     }
@@ -72,14 +72,14 @@ impl<'a> UdpDatagram<'a> {
 pub(super) struct Datagrams {
     /// Token buckets, down and up.
     limits: [Bucket; 2],
-    /// Time of the first datagram of each flow, by the client's port and the host.
+    /// Time of the client's first datagram in each flow, by the client's port and the host.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
     /// Flows in which the client has sent an Initial packet; true once the host has answered.
     initials: BTreeMap<(u16, IpAddr), bool>,
 }
 
 impl Datagrams {
-    /// Applies the behaviour to a datagram, and changes its port if the behaviour requires it.
+    /// Applies the behaviour to a datagram, and changes the client's port if the behaviour requires it.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
@@ -94,7 +94,7 @@ impl Datagrams {
             Behaviour::BlockUdp => false,
             Behaviour::LimitUdp => self.limits[usize::from(way == Way::Up)].take(now, bytes.into()),
             Behaviour::DropZeroRtt => !has(datagram, PacketType::ZeroRtt),
-            // A datagram with a Handshake packet belongs to the end of the handshake.
+            // A datagram that also has a Handshake packet ends the handshake, and is not held.
             Behaviour::DelayInitial
                 if way == Way::Up
                     && has(datagram, PacketType::Initial)
@@ -152,12 +152,12 @@ impl Datagrams {
 /// A token bucket that starts full.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Time at which the bucket is full again. An empty bucket needs the time of [`LIMIT_BURST_BYTES`].
+    /// Time at which the bucket is full again. It fills at the rate, up to [`LIMIT_BURST_BYTES`].
     full_at: Nanos,
 }
 
 impl Bucket {
-    /// Takes tokens for `bytes` and returns true; returns false if the bucket has too few.
+    /// Takes tokens for `bytes` and returns true. If the bucket has too few, takes none and returns false.
     fn take(&mut self, now: Nanos, bytes: u64) -> bool {
         let lasts = |bytes: u64| bytes * 8 * NS_PER_S / LIMIT_BIT_PER_S;
         let full_at = self.full_at.max(now) + lasts(bytes);

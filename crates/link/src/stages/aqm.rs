@@ -1,4 +1,4 @@
-//! Queues with active queue management (AQM). They keep packets, and may drop them on dequeue.
+//! Queues with active queue management (AQM). They keep packets, and may drop a packet when they dequeue it.
 //!
 //! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
 //! queue: the next packet is dequeued when the wire is free, and its sojourn time ends then.
@@ -20,19 +20,19 @@ pub enum Aqm {
     CoDel,
     /// `CoDel` in a queue for each flow, with priority for flows that send little: FQ-CoDel (RFC 8290).
     FqCodel,
-    /// A tail-drop queue for each flow, served in turn by bytes (DRR).
+    /// A tail-drop queue for each flow. The queues take turns, and send equal numbers of bytes (DRR).
     Drr,
 }
 
 /// A managed queue, which counts its drops in the [`Stats`].
 pub(super) trait ManagedQueue<P>: Send {
-    /// Returns the waiting bytes.
+    /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;
 
-    /// Adds a packet, and drops packets so that the queue keeps within `limit_bytes`.
+    /// Adds a packet. Drops it or other packets if the queue would exceed `limit_bytes`.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats);
 
-    /// Removes the next packet that is not dropped. Returns `None` if no packet is left.
+    /// Drops packets as the discipline requires, then removes the next packet; `None` if no packet is left.
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
@@ -40,13 +40,13 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to `free_at` of the wire. On a release it is 1 ns before `now`, because an
-    /// opportunity of a trace serves only packets that arrived before the opportunity.
+    /// The time to pass to `free_at` of the wire. After a release, it is 1 ns earlier: a trace serves only
+    /// packets that arrived before an opportunity, as the waiting packets did.
     asked: Nanos,
 }
 
 impl<Q> Managed<Q> {
-    /// Creates the stage; `None` means no limit.
+    /// Creates the stage. A limit of `None` means no limit.
     pub(super) fn new(queue: Q, limit_bytes: Option<u64>) -> Self {
         Self { queue, limit_bytes: limit_bytes.unwrap_or(u64::MAX), asked: 0 }
     }

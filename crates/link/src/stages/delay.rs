@@ -1,12 +1,12 @@
 //! Delays packets by the propagation delay, with or without random jitter for each packet.
 //!
 //! The distributions follow netem's `delay TIME JITTER` (tc-netem(8), `tabledist` in Linux's
-//! `net/sched/sch_netem.c`): uniform, at most the jitter below or above the mean, or normal with the jitter
-//! as standard deviation. A delay is never below 0.
+//! `net/sched/sch_netem.c`). A uniform delay differs from the mean by at most the jitter. A normal delay has
+//! the jitter as standard deviation. A delay is never below 0.
 //!
 //! netem lets packets with jitter overtake each other. If it also has a `rate`, it removes the jitter of
 //! every packet that waits. Here packets keep their order unless `reorder` is set: a packet that would
-//! overtake arrives together with the packet before it, as after a queue of varying length.
+//! overtake another one arrives at the same time instead, as after a queue of varying length.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -54,7 +54,7 @@ pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,
     generator: Xoshiro256PlusPlus,
-    /// Lets packets overtake each other. Otherwise no packet arrives before `last`.
+    /// Lets packets overtake each other. Otherwise no packet arrives before `last`, the latest arrival.
     reorder: bool,
     last: Nanos,
 }

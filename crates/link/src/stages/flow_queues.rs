@@ -1,5 +1,5 @@
-//! A queue for each flow, served in turn by bytes (deficit round-robin): FQ-CoDel (RFC 8290), and plain DRR
-//! (Shreedhar and Varghese, SIGCOMM 1995) with a tail-drop limit for each flow.
+//! Queues for flows, served by deficit round-robin: FQ-CoDel (RFC 8290), or plain DRR (Shreedhar and
+//! Varghese, SIGCOMM 1995) with a tail-drop limit for each queue.
 //!
 //! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
 //! of a full packet. A hash of protocol, addresses and ports selects the queue of a flow; the seed decides
@@ -23,7 +23,7 @@ struct FlowQueue<P> {
     queue: CodelQueue<P>,
     /// Number of bytes that the queue may still send in this turn.
     credits: i64,
-    /// Set while the queue is on one of the lists.
+    /// Set while the queue is on the list `new` or `old`.
     active: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct FlowQueues<P> {
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Numbers of queues that were empty until a packet arrived. They are served before the old ones.
+    /// Numbers of queues that were empty until a packet arrived. Served before `old`, and unused by DRR.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,
@@ -127,8 +127,8 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Hashes protocol, addresses and ports of an IP packet. Ports are 0 if the packet has none. Packets that are
-/// neither IPv4 nor IPv6 have the same hash.
+/// Hashes protocol, addresses and ports of an IP packet. If the packet has no ports, they count as 0. All
+/// packets without a valid IP header have the same hash.
 fn flow_hash(ip: &[u8], seed: u64) -> u64 {
     let Some(header) = Header::of(ip) else { return mix(0, seed) };
     let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;

@@ -1,4 +1,4 @@
-//! The configuration of a direction with its limits, and the stages that are created from it.
+//! Defines the configuration of a direction, with its limits, and creates the stages of a configuration.
 
 mod aqm;
 mod codel;
@@ -27,8 +27,8 @@ pub struct DirectionConfig {
     pub delay: Nanos,
     /// Serialisation rate.
     pub rate: Rate,
-    /// Limit on the bytes that wait, without the packet on the wire; `None` for no limit. See
-    /// `stages/tail_drop.rs` for the rules of tbf, netem and Mahimahi.
+    /// Limit on the waiting bytes without the packet on the wire, for each flow with DRR; `None` for no
+    /// limit. `stages/tail_drop.rs` compares it with the limits of tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
     pub aqm: Aqm,
@@ -43,8 +43,8 @@ pub struct DirectionConfig {
 }
 
 impl DirectionConfig {
-    /// Returns the part of the configuration that a few probes can measure: no loss, no jitter and a
-    /// tail-drop queue. A trace becomes an unlimited rate, because a probe may meet it at any point.
+    /// Returns a copy with only the settings that a few probes can measure: the delay, the fixed rate and the
+    /// queue limit. A trace becomes an unlimited rate, because a probe may arrive at any point of the trace.
     #[must_use]
     pub fn measurable(&self) -> Self {
         let rate = match &self.rate {
@@ -57,8 +57,8 @@ impl DirectionConfig {
 
 /// Creates the stages in the order in which packets pass them.
 ///
-/// The middlebox stands between the access link and the hosts. Down, it comes before all other stages. Up, it
-/// comes after the queue and the serialisation, and before the delay.
+/// The middlebox stands between the access link and the hosts. In the down direction, it comes before all
+/// other stages. In the up direction, it comes after the queue and the serialisation, and before the delay.
 pub(crate) fn stages<P: Datagram>(
     config: &DirectionConfig,
     start: Nanos,
@@ -91,7 +91,7 @@ pub(crate) fn stages<P: Datagram>(
     stages
 }
 
-/// The serialisation rate. It counts the bytes of IP packets, without Ethernet headers.
+/// The serialisation rate, which applies to the bytes of IP packets, without Ethernet headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Rate {
     /// No serialisation time, hence no queue.

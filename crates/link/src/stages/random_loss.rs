@@ -1,5 +1,5 @@
-//! Random loss before the queue. A lost packet takes no room and no transmission time, as with `loss` in
-//! Linux's netem and `mm-loss` in Mahimahi.
+//! Drops packets at random before the queue. A lost packet takes up neither queue space nor transmission
+//! time, as with `loss` in Linux's netem and `mm-loss` in Mahimahi.
 
 use crate::draws::Draws;
 use crate::stage::{Downstream, Packet, Stage, Verdict};

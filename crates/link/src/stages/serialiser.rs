@@ -1,7 +1,7 @@
 //! A wire with a fixed rate, which sends one packet after another.
 //!
-//! Rounding does not accumulate while the wire is busy: after b bits it is free `floor(b * 10^9 / rate)` ns
-//! after the start of the busy period, for any division into packets.
+//! Rounding errors do not accumulate while the wire is busy: when b bits are sent, `floor(b * 10^9 / rate)`
+//! ns of the busy period have passed, however the bits are divided into packets.
 
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};

@@ -1,21 +1,21 @@
 //! A tail-drop queue: first in, first out, with a limit on the waiting bytes.
 //!
 //! A packet is dropped if it would have to wait and, with it, the waiting bytes would exceed the limit
-//! (`waiting + packet <= limit` is accepted). The packet on the wire does not count. Mahimahi's droptail
-//! queue does the same, because a packet leaves it when its transmission starts. So does a router, which has
-//! that packet in its transmit ring.
+//! (`waiting + packet <= limit` is accepted). The packet on the wire does not count. It does not count in
+//! Mahimahi's droptail queue either, because a packet leaves that queue when its transmission starts, nor in
+//! a router, where it is in the transmit ring.
 //!
 //! Linux's tbf uses the same comparison, but a packet stays in its queue until there are tokens for all of
-//! its bytes. So the packet on the wire counts, and tbf needs a `limit` larger by one packet. netem's `limit`
-//! counts packets, including those in propagation, and has no equivalent here.
+//! the packet's bytes. So the packet on the wire counts, and tbf needs a `limit` larger by one packet.
+//! netem's `limit` counts packets, including those in propagation, and has no equivalent here.
 
 use std::collections::VecDeque;
 
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// The queue. A packet waits until its serialisation begins. That time is known on arrival, because later
-/// packets do not change it.
+/// The queue. A packet waits until its serialisation begins. The time when it begins is known on arrival,
+/// because later packets do not change it.
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,
@@ -24,7 +24,7 @@ pub(crate) struct TailDrop {
 }
 
 impl TailDrop {
-    /// Creates the queue; `None` means no limit.
+    /// Creates the queue. A limit of `None` means no limit.
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
         Self { limit_bytes: limit_bytes.unwrap_or(u64::MAX), bytes: 0, packets: VecDeque::new() }
     }

@@ -1,4 +1,4 @@
-//! Mahimahi's traces: recorded times at which a packet may leave, repeated without end.
+//! Sends packets at recorded times: the delivery opportunities of a Mahimahi trace, repeated endlessly.
 //!
 //! The rules follow `src/frontend/link_queue.cc` in ravinet/mahimahi:
 //!
@@ -75,7 +75,7 @@ pub enum TraceError {
     /// The last time, which is the period, is 0.
     #[error("trace ends at 0 ms, but its last entry is the period after which it repeats")]
     ZeroPeriod,
-    /// The last time is beyond [`Trace::MAX_MS`].
+    /// The last time is later than [`Trace::MAX_MS`].
     #[error("trace ends at {ms} ms, later than the {max} ms of a day", max = Trace::MAX_MS)]
     TooLong {
         /// The last time.
@@ -86,22 +86,22 @@ pub enum TraceError {
 /// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// Time and free bytes of the opportunity in which the last packet ended, or that the next packet uses.
+    /// Time and free bytes of the open opportunity, which the last packet used or the next packet will use.
     open_at: Nanos,
     open_bytes: u32,
-    /// The opportunity after the open one, as the start of its period and its index in the trace.
+    /// The opportunity after the open one: the start of its period, and its index in the trace.
     period_start: Nanos,
     next: usize,
 }
 
 impl<P> Stage<P> for Opportunities {
-    /// Returns the next opportunity with room after `now`. An opportunity at `now` itself does not serve a
-    /// packet that arrives at `now`.
+    /// Returns the time of the first opportunity after `now` that has room. An opportunity at `now` itself
+    /// does not serve a packet that arrives at `now`.
     fn free_at(&mut self, now: Nanos) -> Nanos {
         self.open_after(now)
     }
 
-    /// Sends a packet. A packet offered at the time of the open opportunity has waited for this opportunity.
+    /// Sends a packet. A packet offered at the time of the open opportunity waited for it, and uses it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);

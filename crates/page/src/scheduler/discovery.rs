@@ -1,4 +1,4 @@
-//! Queues requests once the response that reveals them has arrived and the client's processing is over.
+//! Queues a request once the bytes that reveal it have arrived and the client's processing is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -100,8 +100,8 @@ impl Discovery {
     }
 
     pub(crate) fn body_progress(&mut self, now: Nanos, resource: usize, bytes_so_far: u64) {
-        // When the whole body has arrived, the end of the response is reported next. It frees the connection
-        // before it reveals resources.
+        // When the whole body has arrived, the driver reports the end of the response next. That event frees
+        // the connection before it reveals resources.
         let whole = self.plan.requests[resource].as_ref().is_some_and(|r| bytes_so_far >= r.body_bytes);
         if !whole && self.state(resource) == ResourceState::Requested {
             self.make_children_known(now, resource, Some(bytes_so_far));
@@ -113,7 +113,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
-    /// Fails the resource. Resources that it has not revealed are never requested.
+    /// Records that the resource failed. The resources that it has not revealed are never requested.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
@@ -129,7 +129,7 @@ impl Discovery {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Returns the next request to queue at or before `now`.
+    /// Returns the next request to queue at or before `now`; `None` if there is none.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {

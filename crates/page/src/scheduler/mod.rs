@@ -26,11 +26,11 @@ use crate::{Nanos, Origin, Page};
 ///
 /// The driver reports events with [`Scheduler::handle`] and wake-up times with [`Scheduler::advance`], and
 /// performs the actions of [`Scheduler::next_action`] after each call until there is none. The scheduler has
-/// no clock: all times are times from the driver, or lie a fixed duration after one. If a time is before the
-/// previous time, the scheduler uses the previous time.
+/// no clock: all times come from the driver, or are a fixed duration after a time from the driver. If a time
+/// is before the previous time, the scheduler uses the previous time.
 ///
 /// The scheduler ignores events of connections that it has closed and of requests that have ended, because
-/// such events can cross with its actions.
+/// the driver may report such an event before it performs the actions.
 ///
 /// The scheduler models neither speculative connections nor caches: equal URLs are requested repeatedly.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Returns a load of a valid `page` ([`Page::validate`]) that has not begun.
+    /// Creates the schedule of a load that has not begun. The page must be valid ([`Page::validate`]).
     ///
     /// # Errors
     /// Returns [`PolicyError`] if the policy is invalid.
@@ -101,7 +101,7 @@ impl Scheduler {
         self.discovery.wants_progress(resource)
     }
 
-    /// Queues the requests and opens the backup connections that are due at `now`.
+    /// Queues the requests and opens the backup connections that are due by `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.queue_due(now);
         self.pool.advance(self.now);
@@ -122,7 +122,7 @@ impl Scheduler {
         [self.discovery.next_wakeup(), self.pool.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// Returns the page load time, from [`Event::Start`] to the load event. It is `None` until the last
+    /// Returns the page load time, from [`Event::Start`] to the load event. The time is `None` until the last
     /// resource that the load event waits for has ended, which may be before the load event itself. It stays
     /// `None` if such a resource failed or was never requested.
     pub fn plt(&self) -> Option<Nanos> {
@@ -135,7 +135,7 @@ impl Scheduler {
         self.discovery.is_finished()
     }
 
-    /// Returns the time at which the request for `resource` was queued, even if no connection was free.
+    /// Returns the time at which `resource` was queued, even without a free connection; `None` before then.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }

@@ -3,19 +3,19 @@
 
 use crate::{Origin, Page, Resource, ResourceType};
 
-/// Requests of different partitions never share a connection.
+/// The connections that a request may use. Requests of different partitions never share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Partition {
-    /// True for a request without credentials: a font of another origin than its document (Fetch standard,
-    /// "network partition keys" and CSS Fonts section 4.9).
+    /// True for a request without credentials: a font from another origin than that of its document (Fetch
+    /// standard, "network partition keys" and CSS Fonts section 4.9).
     anonymous: bool,
-    /// True for the document of a frame of another site than the page, and for requests in such a frame
-    /// (Chromium's `NetworkAnonymizationKey`).
+    /// True for the document of a frame from another site than that of the page, and for requests in such a
+    /// frame (Chromium's `NetworkAnonymizationKey`).
     cross_site_frame: bool,
 }
 
-/// Returns for each resource the document of the frame that it belongs to. The document of a frame belongs to
-/// that frame. `top` is the root document after its redirects.
+/// Returns for each resource the document of the frame in which it is requested. The document of a frame
+/// counts as requested in that frame. `top` is the root document after its redirects.
 pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {

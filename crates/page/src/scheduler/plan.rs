@@ -14,8 +14,8 @@ pub(crate) struct Plan {
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// The resources that this request or its response reveals, in the order of the revealing bytes, then of
-    /// [`Policy::order_seed`].
+    /// The resources that this request or its response reveals, in the order of the revealing bytes, then in
+    /// the order of [`Policy::order_seed`].
     pub(crate) children: Vec<Child>,
     pub(crate) body_bytes: u64,
     /// Time between the reveal of the resource and the queueing of the request.
@@ -101,8 +101,8 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource true if the load requests it: the policy has its phase and its initiators'
-/// phases.
+/// Returns for each resource a flag that is true if the load requests it: the policy has the phases of the
+/// resource and of all its initiators.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {

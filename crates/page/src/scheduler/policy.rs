@@ -73,7 +73,7 @@ impl Policy {
     /// The largest permitted [`Policy::processing_scale`].
     pub const MAX_PROCESSING_SCALE: f64 = 1000.0;
     /// Maximum number of images that a frame has in flight from servers without multiplexing: Chromium's
-    /// limit of delayable requests. If `connections_per_host` is larger, it is the limit instead.
+    /// limit of delayable requests. A larger [`Policy::connections_per_host`] replaces this limit.
     pub const DELAYABLE_REQUESTS: usize = 10;
     /// Time in nanoseconds that a browser waits for the first connection to a server before it opens a second
     /// connection: Chromium's `kMaxConnectRetryInterval`.
@@ -128,7 +128,7 @@ impl Policy {
         if self.phases.contains(&Phase::Load) { Ok(()) } else { Err(PolicyError::NoLoadPhase) }
     }
 
-    /// Returns a processing time of the page, in microseconds, as this client's time in nanoseconds.
+    /// Returns `us` microseconds of the page's processing time, scaled for this client, in nanoseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
         // Only the product is rounded: a valid page has at most 10^15 ns here, which a double holds exactly.

@@ -7,10 +7,10 @@
 //! pool closes an idle connection to make room. If the first connection to a server takes longer than
 //! [`Policy::BACKUP_AFTER_NS`], the pool opens a second one for the same request, like Chromium's backup job.
 //! For a server with a fallback, the second connection uses the fallback. The connection that completes its
-//! handshake first stays, and takes over the requests of the other.
+//! handshake first stays, and takes over the requests of the other connection.
 //!
 //! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, the
-//! limit of streams with HTTP/2. Each partition of requests has its own servers and connections.
+//! limit of streams with HTTP/2. A server counts as a separate server in each partition of requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -69,7 +69,7 @@ struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
-    /// The server has a fallback, for a first connection that is not secured within this time in nanoseconds.
+    /// The server has a fallback, used if the first connection is not secured within this many nanoseconds.
     After(Nanos),
     /// The fallback is in use for all new connections.
     Taken,
@@ -176,12 +176,12 @@ impl Pool {
         }
     }
 
-    /// Returns the time of the next call of [`Pool::advance`]; `None` if no backup is planned.
+    /// Returns the time at which [`Pool::advance`] must be called next; `None` if no backup is planned.
     pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.backups.values().min().copied()
     }
 
-    /// Opens the backup connections that are due.
+    /// Opens the backup connections that are due. A backup that the limits forbid now is tried again later.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -225,7 +225,7 @@ impl Pool {
         }
     }
 
-    /// Records the end of the whole handshake. The server no longer needs its fallback.
+    /// Records that a handshake other than a fallback's is complete, and closes the server's fallbacks.
     pub(crate) fn connection_secured(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Closed || self.connections[connection.0].fallback {
             return;
@@ -259,7 +259,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's usual, or with `fallback` its fallback connections with an incomplete handshake.
+    /// Yields the server's connections that are not secured: fallback connections if `fallback`, else others.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -282,8 +282,8 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail with it: requests that it carried and that
-    /// are not retried. If it was connecting, the most urgent request in its server's queue fails.
+    /// Removes a lost connection. Returns the requests that fail: those that it carried and that are not
+    /// retried, or if it was connecting, the server's most urgent. None fail if a connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -315,7 +315,7 @@ impl Pool {
     }
 
     /// Opens a planned fallback at once after the loss of a connection with an incomplete handshake. Returns
-    /// true if another connection to the server is then in progress.
+    /// true if another such connection to the server is then in progress.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -345,7 +345,7 @@ impl Pool {
         true
     }
 
-    /// Ends a request that failed. Returns the request if the pool does not retry it.
+    /// Ends a failed request. Returns the request unless it is retried, or the connection did not carry it.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,
@@ -453,8 +453,8 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the connection for a new request. As in Chromium, it is the most recently used connection, or
-    /// else the unused connection that has waited longest.
+    /// Returns the connection for a new request; `None` if no connection is available. As in Chromium, it is
+    /// the most recently used connection, or else the unused connection that has waited longest.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -532,7 +532,7 @@ impl Pool {
         None
     }
 
-    /// Closes a connection without requests. A connection with requests takes no more and is closed later.
+    /// Closes a connection, at once if it has no requests, otherwise when its requests have ended.
     fn end(&mut self, connection: ConnectionId) {
         if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);

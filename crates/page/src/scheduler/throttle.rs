@@ -1,6 +1,6 @@
 //! Limits delayable requests: images, which are only displayed. As in Chromium's resource scheduler, each
-//! frame has a maximum number in flight, and none goes to a server with six requests of any kind in flight.
-//! The others wait before they request a connection. The target of a redirect takes its place.
+//! frame has a maximum number in flight, and starts none to a server with six of its requests in flight. The
+//! others wait before they request a connection. A redirect's target takes the place of the redirect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,9 +22,9 @@ pub(crate) struct Throttle {
 struct Request {
     server: OriginId,
     frame: usize,
-    /// False on connections that carry several requests at once: they use priorities instead of the limit.
+    /// True for images on connections with one request at a time. Other connections use priorities instead.
     delayable: bool,
-    /// The redirect that this request follows, and whose place it takes.
+    /// The redirect whose target this request is, and whose place it takes.
     follows: Option<usize>,
     /// True if the target of this redirect takes the place of this request.
     is_followed: bool,
@@ -85,7 +85,7 @@ impl Throttle {
     }
 
     /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
-    /// their limit. Returns `None` for a redirect whose target takes its place.
+    /// their limit; `None` if there is none, or if a redirect's target takes the ended request's place.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

@@ -16,7 +16,7 @@ pub enum Piece {
     Filler(u64),
 }
 
-/// The opening and closing mark of a comment, which hides filler. Gaps too short for both marks get spaces.
+/// The marks of a comment that hides filler. Gaps that are too short for both marks get spaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 
@@ -60,7 +60,7 @@ impl SyntheticBody {
         }
     }
 
-    /// Appends a comment, or spaces in a short gap, until the body has `len` bytes.
+    /// Appends a comment, or spaces if the gap is too short for a comment, until the body has `len` bytes.
     pub(super) fn comment(&mut self, len: u64, Comment(open, close): Comment) {
         let gap = len.saturating_sub(self.len);
         let marks = (open.len() + close.len()) as u64;

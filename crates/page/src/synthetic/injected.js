@@ -1,11 +1,12 @@
-// What the browser's driver runs after runtime.js and R, an array of lists of references: for bodies without room
-// for them. A script starts a list by its number, and so does the element of a document.
+// Starts references for bodies that have no room for them. The browser's driver runs this script after
+// runtime.js and after the definition of R, an array of lists of references. A script starts list i with $(i),
+// and a document with the element <x-n a=i>.
 function $(i){
 R[i].map(_)
 }
 customElements.define("x-n",class extends HTMLElement{
 async connectedCallback(){
-// Else the browser would ask for /favicon.ico.
+// Without an icon, the browser would request /favicon.ico.
 if(!d.querySelector("link[rel=icon]")){
 let l=d.createElement("link");
 l.rel="icon";
@@ -19,7 +20,7 @@ await 0
 }
 });
 (s=>{
-// As in documents with room for it (placement.rs).
+// Documents with enough room have this style in their text (placement.rs).
 s.replaceSync("img{display:none}");
 d.adoptedStyleSheets=[s]
 })(new CSSStyleSheet)

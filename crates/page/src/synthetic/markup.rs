@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Numbers of references that no body holds. The reference to their initiator starts their requests.
+/// Numbers of references that start only after the reference to their initiator, which starts them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the response of the initiator has ended.
@@ -49,7 +49,7 @@ impl Writer<'_> {
         let url = escape(&self.url(number));
         match reference.initiator_type {
             InitiatorType::Image => Some(format!("<img src=\"{url}\">")),
-            // With `async`, the initiators decide the order, not the document or its stylesheets.
+            // With `async`, neither the order in the document nor a stylesheet delays the script.
             InitiatorType::Script => {
                 Some(format!("<script async fetchpriority=high src=\"{url}\"></script>"))
             }
@@ -64,7 +64,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the references as elements that `runtime.js` defines, and that start all requests together.
+    /// Returns the references as a template and an element of `runtime.js` that starts all requests together.
     pub(super) fn template(&self, numbers: &[usize]) -> String {
         let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
@@ -76,7 +76,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns the URLs of a reference as images, for parsers without scripts, and the rest as an array.
+    /// Returns a reference's URLs as `<img>` elements, for parsers without scripts, and the rest as an array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -91,7 +91,7 @@ impl Writer<'_> {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
-    /// Returns the references as a list that the driver's script holds.
+    /// Returns the references as a list for the script of the browser's driver.
     pub(super) fn list(&self, numbers: &[usize]) -> String {
         let arrays: Vec<_> =
             numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();
@@ -163,7 +163,7 @@ impl Writer<'_> {
 
 /// Escapes a URL for the value of an attribute. An ampersand stays if it begins no character reference: the
 /// next character is no letter, digit or `#`, or an equals sign follows the name (HTML, "named character
-/// reference state"). Few URLs then need escapes, and not all downloaders decode them.
+/// reference state"). Few URLs then need escapes, which not all downloaders decode.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();
@@ -176,7 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns a string literal of JavaScript and JSON. `text` has neither quotes nor control characters.
+/// Returns `text` in quotes, for JavaScript and JSON. It has neither quotes nor control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

@@ -24,7 +24,7 @@ use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 /// The way in which a document gets `runtime.js`, which starts the requests that no element can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
-    /// Bodies that have room hold the script.
+    /// The script is in the bodies that need it and have room for it.
     InBodies,
     /// The browser's driver runs [`SyntheticPage::script`] in each document before its own scripts.
     Injected,
@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that no body has room for, as `runtime.js` reads them. Bodies name them by index.
+    /// Lists of references that no body has room for, for `runtime.js`. Bodies refer to them by index.
     lists: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct SyntheticResponse {
     pub body: SyntheticBody,
     /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
     pub mime: String,
-    /// Target of a redirect; `None` if the page has no resource for the target.
+    /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,
     /// True if the origin refuses this CORS preflight, because no request of the page follows the preflight.
     pub refuses_preflight: bool,
@@ -157,8 +157,8 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// Returns the resource's Content-Type, or another with which a browser reads the body as ASCII text of this
-/// resource type.
+/// Returns the resource's Content-Type, or one with which a browser reads the body as ASCII text of this
+/// type: that of HTML, CSS or JavaScript, or an empty text for other types.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wide = mime.to_ascii_lowercase().contains("utf-16");

@@ -1,12 +1,12 @@
 //! Assigns references to bodies, and writes the bodies with their references.
 //!
-//! The body of a resource's initiator holds the reference if it has room. Otherwise the reference is
-//! deferred: the reference to the initiator holds it, and starts the request when the initiator's response
-//! has ended. Resources are placed from the last to the first, because the text of a reference includes all
-//! references that are deferred to it.
+//! The body of a resource's initiator holds the reference to the resource if the body has room. Otherwise the
+//! reference is deferred: it becomes part of the reference to the initiator, and its request starts when the
+//! initiator's response has ended. Resources are placed from the last to the first, because the text of a
+//! reference includes all references that are deferred to it.
 //!
-//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room then
-//! names a list of references by number.
+//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room for
+//! its references then has only the number of a list that the driver holds.
 
 use std::collections::BTreeMap;
 
@@ -30,14 +30,14 @@ pub(super) struct Placement {
     /// Bodies that hold references, by resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// Lists of references that the driver holds. Bodies name the lists by index.
+    /// Lists of references that the driver holds. Bodies refer to the lists by index.
     pub(super) lists: Vec<String>,
 }
 
 /// The state of a placement. Vectors have one item for each reference.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// References that the response starts and that are not placed yet.
+    /// References whose requests the response starts, and that are not placed yet.
     children: Vec<Vec<usize>>,
     /// Number of levels of references that are deferred to the reference.
     depth: Vec<usize>,
@@ -137,7 +137,7 @@ impl<'a> Placer<'a> {
 
     /// Puts `runtime.js` into the document. If the document has no room for the script next to its own
     /// references, the nearest enclosing document with room gets the script, and starts the references that
-    /// the inner document cannot hold.
+    /// the inner document cannot hold. If no document has room, none gets the script.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -145,8 +145,8 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the smallest size of a reference in a document with `runtime.js`, in bytes, if no reference is
-    /// deferred to it.
+    /// Returns the smallest size in bytes of the reference `child` in a document with `runtime.js`, if no
+    /// other reference is deferred to it.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -157,7 +157,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of one reference's resource, and defers the references that the body has no room for.
+    /// Writes the body of a reference's last resource, and defers the references that do not fit into it.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -210,7 +210,7 @@ impl<'a> Placer<'a> {
         let (mut items, mut at_end, mut overflow) = (Vec::new(), Vec::new(), Vec::new());
         for child in children {
             let Deferred { on_end, on_use } = &self.writer.deferred[child];
-            // Only `runtime.js` starts deferred references. No document encloses the root, so it keeps them.
+            // Only `runtime.js` starts deferred references. The root, which no document encloses, keeps them.
             let stays = runtime || number == 0 || (on_end.is_empty() && on_use.is_empty());
             let Some(taken) = bytes(self, child).filter(|&bytes| stays && bytes <= free) else {
                 overflow.push(child);
@@ -236,8 +236,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Places references that the driver holds. References at the same byte form a list. If the document has
-    /// too little room for all lists, the last ones are joined into one list at its end.
+    /// Lets the driver hold the references, in a list for each byte, and puts the lists' numbers into the
+    /// document. With too little room, the last lists are joined at the end; without any, returns all.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -378,7 +378,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and reports the gaps, such as resources out of reach.
+    /// Follows all references from the root document, and reports the gaps, such as resources never reached.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];
@@ -415,8 +415,8 @@ impl<'a> Placer<'a> {
 }
 
 /// Returns a body of `len` bytes that begins with `head`. Each item ends at its byte offset, or earlier if
-/// the items after it need the room, or later if the items before it do. Items without an offset are at the
-/// end.
+/// the items after it need the room, or later if the items before it took the room. Items without an offset
+/// are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.text(head);

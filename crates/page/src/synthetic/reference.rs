@@ -1,5 +1,5 @@
 //! Finds the references of synthetic bodies: the element or call that starts each request, the response that
-//! precedes the request, and the delay.
+//! precedes the request, and the delay between that response and the request.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) enum InitiatorType {
     Font = 5,
     /// A script that `fetch` loads and `eval` runs, so that the load event does not wait for the script.
     FetchAndEval = 6,
-    /// An image that `<img>` cannot show. It is fetched with an image's priority.
+    /// An image whose Content-Type keeps `<img>` from loading it. It is fetched with an image's priority.
     FetchedImage = 7,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Reference {
     /// All resources from the first to the last: redirects, preflights and their targets.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
-    /// Type of the last resource's body if it can hold references; `None` for an image, for example.
+    /// Type of the last resource's body if it can hold references; `None` if it cannot, such as an image.
     pub(super) container: Option<Container>,
     /// Number of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
@@ -57,7 +57,7 @@ pub(super) struct Reference {
     pub(super) document: usize,
 }
 
-/// Returns all references of the page, each after its parent. The first reference is the root document.
+/// Returns the references that `policy` selects, each after its parent. The first is the root document.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
@@ -161,7 +161,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// Returns for each resource the target of its redirect, or the request that it permits as a preflight.
+/// Returns for each resource the target of its redirect, or the request that its preflight permits, if any.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {

@@ -1,8 +1,8 @@
-// Generated documents hold this script: it starts the requests that no HTML element can start at the page's
-// time. A reference is [URL, initiator type, delay in ms, references to start when it has ended, phase,
-// more]. Initiator types: 0 image, 1 script, 2 stylesheet, 3 frame, 4 fetch, 5 font, 6 fetched and evaluated
-// script, 7 fetched image. Phases: 0 load, 1 async, 2 after. The load event waits for an open frame: h stays open while n
-// resources of phase load are to come.
+// Starts the requests that no HTML element can start at the time that the page requires. Synthetic documents
+// hold this script. A reference is an array: URL, initiator type, delay in ms, references to start when the
+// response has ended, phase, and more values. Initiator types: 0 image, 1 script, 2 stylesheet, 3 frame,
+// 4 fetch, 5 font, 6 fetched and evaluated script, 7 fetched image. Phases: 0 load, 1 async, 2 after. The load
+// event waits for open frames, so frame h stays open while n resources of phase load are still to come.
 var d=document,n=0,h;
 function H(){
 if(!n++){
@@ -28,8 +28,8 @@ l=()=>{q();p||F()};
 (k==5?new FontFace("f",`url("${u}")`).load():fetch(u,{priority:k>6?"low":"auto",credentials:"include",method:x[0],body:x[1]?".".repeat(x[1]):void 0,headers:x[2]?{x:1}:{}}).then(r=>r.text()).then(k==6?eval:0)).then(l,l)
 }else{
 e=d.createElement(["img","script","link","iframe"][k]);
-// Of a stylesheet's own images (0) and fonts (1), more has number, type, delay and phase: an element that
-// uses them loads them.
+// For a stylesheet, the further values are the images (0) and fonts (1) that its rules load: number, type,
+// delay and phase of each. The browser loads them when an element uses them.
 e.onload=e.onerror=()=>{
 q();
 k==2&&x.map(([i,k,t,p=0])=>T(t,p,()=>{
@@ -51,8 +51,9 @@ a.append(e)
 }
 })
 }
-// In documents, a template names the URLs for parsers without scripts, and the element after it holds the
-// rest, of one reference or of several that start together, in this order: an image asks in a microtask.
+// In documents, a template has the URLs of references as images, for parsers without scripts. The <x-r>
+// element after the template has the other values. The references start together, in order: an image is
+// requested in a microtask, so the next reference waits for the microtask.
 customElements.define("x-r",class extends HTMLElement{
 connectedCallback(){
 let i=0,l=this.previousElementSibling.content.children,s=r=>{

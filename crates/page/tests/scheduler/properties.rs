@@ -196,7 +196,7 @@ fn expected_plts(page: &Page, policy: &Policy, scheduler: &Scheduler) -> [Option
         Profile::Mget if !documents.contains(&r) => documents.last().copied(),
         _ => page.resources[r].initiator,
     };
-    // A resource that was never requested is resolved when its initiator failed.
+    // A resource that is never requested is resolved when its initiator fails.
     let resolved_at = |mut r: usize| loop {
         match scheduler.state(r) {
             ResourceState::Ended(at) | ResourceState::Failed(at) => return at,

@@ -1,4 +1,4 @@
-"""Write a folder that appears whole or not at all, under another name until it is complete."""
+"""Write a folder under another name, and rename it when it is complete, so that it is never seen in part."""
 
 import shutil
 from collections.abc import Iterator

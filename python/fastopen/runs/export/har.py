@@ -28,7 +28,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a load's document, without requests that never began. `addresses` maps hosts to addresses."""
+    """Return a load's HAR, without requests that never began. `addresses` maps hosts to addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
@@ -94,7 +94,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time at which a request was queued, or for a load seen at origins, its first known time."""
+    """Return the time at which a request was queued; its first known time if only origins saw the request."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -108,8 +108,8 @@ def _timings(
     there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
     the SYN, `connect` is only the time of opening, and `wait` includes the round trip. If the connection was
     opened earlier, for another request, `connect` does not apply, and the rest of the handshake counts as
-    `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the handshake continued in
-    `wait`.
+    `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the rest of the handshake is part
+    of `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
@@ -152,7 +152,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return the response. Its status is 0 if none arrived, as in HARs of browsers."""
+    """Return the response. The status is 0 if no response arrived, as in HARs of browsers."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -173,12 +173,12 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
 
 
 def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """Return the connection of an entry, with the reports of both ends' kernels."""
+    """Return the connection of an entry, with the reports of both ends' kernels; empty if there is none."""
     if connection is None:
         return {}
     address = addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # HAR requires a unique id of the connection. Browsers write their number of the connection, too.
+    # HAR requires a unique ID of the connection. Like browsers, use the number of the connection.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 

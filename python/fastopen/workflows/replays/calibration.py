@@ -17,17 +17,17 @@ from fastopen.pages import Page, Resource
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
-# Maximum number of rounds that correct positions of references and certain think times. They come first,
-# because they decide which request meets which queue. Bytes arrive in packets, so a correction may require
-# others.
+# Maximum number of rounds that correct positions of references, and think times that are certain. These
+# rounds come first, because they decide which request meets which queue. Bytes arrive in packets, so a
+# correction may require others.
 PLACING_ROUNDS: Final = 16
-# The share of the error that each step corrects, from the shortest and from the longest think times. All at
-# once would overshoot, because each think time moves other queues, until little is missing.
+# The share of the error that each step corrects, from the shortest and from the longest think times. The
+# first steps correct only a share, because each think time also changes the queues that other requests meet.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
 # The resolution of recorders. Smaller errors do not count as better.
 RESOLUTION_US: Final = 100
-# An explanation fits as well if the recording is at most e times less likely under it, or if its mean error
-# is within the resolution of browser clocks, which write milliseconds.
+# An explanation fits as well as the best one if the recording is at most e times less likely under it, or if
+# its mean error is within the resolution of browser clocks, which write milliseconds.
 AS_LIKELY: Final = 1.0
 CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
@@ -55,7 +55,7 @@ class Misfit:
     waits_us: dict[int, float]
     """Time by which the recorded wait for the response was longer."""
     asks_bytes: dict[int, float]
-    """Number of body bytes of its initiator by which the recorded request came later."""
+    """Number of body bytes of the initiator by which the recorded request came later."""
     asks_us: dict[int, float]
     """Time by which the recorded request came later."""
 
@@ -85,7 +85,7 @@ def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """Run `told_from_queues` with a function that loads a page over the recorder's network."""
+    """Return the page that `told_from_queues` finds. `load` loads a page over the recorder's network."""
     loads = told_from_queues(page, exchanges)
     wanted = next(loads)
     try:
@@ -155,7 +155,7 @@ class _Search:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Return at most `most` indices of a row of `count`, evenly spaced, including both ends."""
+    """Return at most `most` indices below `count`, evenly spaced, including the first and the last."""
     if count <= most:
         return list(range(count))
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
@@ -165,7 +165,7 @@ _Looking = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
-    """Correct the positions of references, then approach the recording from both ends of think times."""
+    """Correct the positions of references, then search from the shortest and from the longest think times."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.found.waits_us.keys()
@@ -214,15 +214,15 @@ def unlikelihood(found: Misfit) -> float:
 
 
 def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """Return the negative log-likelihood of errors with this mean, as many as `found` has."""
+    """Return the negative log-likelihood of as many errors as `found` has, with the mean `error_us`."""
     return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
 
 
 def supposed(page: Page) -> int:
     """Return the number of think times that are not 0: the parameters of the explanation.
 
-    As a penalty on the log-likelihood, it is half of Akaike's criterion (1974, IEEE Transactions on Automatic
-    Control 19:716). So a think time must explain more of the recording than chance would.
+    The number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on
+    Automatic Control 19:716). So a think time must explain more of the recording than chance would.
     """
     return sum(us > 0 for us in _think_times(page).values())
 
@@ -259,7 +259,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return exchanges that only the server can have delayed: nothing else was on the network meanwhile."""
+    """Return the exchanges that only the server can have delayed, because no other was on the network."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -279,8 +279,8 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
 
     Each think time changes by the error of its wait, but stays between 0 and `most`, in microseconds.
 
-    References keep the order of their requests, which is the order of the page's resources. Each is
-    corrected by itself, and bytes do not arrive evenly, which could exchange references of one packet.
+    References keep the order of their requests, which is the order of the page's resources. Without this
+    rule, corrections could swap references in the same packet, because bytes do not arrive evenly.
     """
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {

@@ -1,4 +1,4 @@
-"""Find the cause why a replay differs from its recording: the largest difference on its critical path."""
+"""Find the cause of a replay's error: the step on its critical path that differs most from the recording."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step that differs most on the critical path of the replay, or None as `largest`."""
+    """Return the step that differs most on the critical path of the replay; None if none differs enough."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -67,7 +67,7 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield the steps from a resource's reveal to its last byte, with both durations, if both are known."""
+    """Yield the steps from a resource's reveal to its last byte, with both durations, if they are known."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]

@@ -5,7 +5,7 @@ docs/measurements/replays.md lists the rules.
 Delays that the recorder's browser and servers caused stay in the page as durations: name lookups, handshakes
 with TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
 Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
-has no absolute time of the recording, not even that of its load event.
+has no absolute time of the recording, not even the time of its load event.
 """
 
 import math
@@ -44,7 +44,7 @@ CACHED_MS: Final = 1.0
 AT_ONCE: Final = 0.5
 # Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# A world measures its link by handshakes, which time out after a second. A longer RTT is extra RTT of hosts.
+# A world measures its link with handshakes, which time out after a second. Hosts have the rest as extra RTT.
 LINK_RTT_MAX_US: Final = 500_000
 # Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
@@ -77,7 +77,7 @@ class Rules:
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them; otherwise use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let requests over HTTP/1.1 wait for connections as recorded; otherwise for one of six."""
+    """Let requests over HTTP/1.1 wait for connections as recorded; otherwise for one of six connections."""
     names: NameLookup = "none"
     """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
 
@@ -92,11 +92,11 @@ class Replay:
     tcp: Tcp
     origins: Origins
     tls: Tls | None
-    """The settings of QUIC's TLS for hosts with HTTP/3; None if there are none. Other hosts use cleartext."""
+    """The settings of QUIC's TLS; None without hosts with HTTP/3. Hosts without HTTP/3 use cleartext."""
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
-    """For each resource, the recorded wait of the browser for which its request is held before queueing."""
+    """For each resource, for how long its request is held before queueing, as in the recording."""
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
@@ -162,9 +162,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network over which a load was recorded, as its file names or implies it.
+    """Return the network over which a load was recorded, as the recording names or implies it.
 
-    None if neither is known: without handshakes no RTT is known, and a link that was never full had no queue.
+    None if a named network is invalid, no handshake shows an RTT, or the link was never full (no queue).
     """
     if recording.network is not None:
         try:
@@ -235,8 +235,8 @@ def shared_and_quic_hosts(
 ) -> tuple[list[str], list[str]]:
     """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3.
 
-    They are the hosts for which most requests shared a connection with others at the same time, and the ones
-    for which most of these requests used QUIC.
+    A host counts as one with HTTP/2 or HTTP/3 if most of its requests shared a connection with others at the
+    same time, and as one with HTTP/3 if most of these requests used QUIC.
     """
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
@@ -256,7 +256,7 @@ def _tls(rules: Rules) -> Tls:
 
 
 def _with_scheme(url: str, scheme: str) -> str:
-    """Return the URL with another scheme and the same port, written out unless it is the default port."""
+    """Return the URL with another scheme and the same port, which is left out if it is the default port."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     default = port == {"http": 80, "https": 443}[scheme]
@@ -265,7 +265,7 @@ def _with_scheme(url: str, scheme: str) -> str:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the link's rate in bit/s, at least a world's lowest; None if unknown or above its highest."""
+    """Return the link's rate in bit/s, raised to a world's lowest; None if unknown or above the highest."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -276,7 +276,7 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """Return the network: the RTT of the nearest host is the link's, and others have extra RTTs."""
+    """Return the network. The link has the RTT of the nearest host, and other hosts have extra RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
@@ -288,7 +288,7 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver whose RTT is the shortest uncached lookup. Raises InputError if there is none."""
+    """Add a resolver whose RTT is the shortest uncached lookup, if `rules` ask for it. Raises InputError."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -303,7 +303,7 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 
     Content delivery networks begin with more than ten segments, and an open connection may have a larger
     window. If a response took longer than the rate explains, the replay paces it. The segment of its head is
-    then not full, and Linux counts the window in packets, so the response needs one more.
+    then not full, and Linux counts the window in packets, so the response needs one more segment.
     """
 
     def segments(exchange: RecordedExchange) -> int:
@@ -350,7 +350,7 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with recorded delays of connections and servers. `link`: rate in bit/s, window."""
+    """Return the page with recorded delays of connections and servers. `link` has rate (bit/s) and window."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]

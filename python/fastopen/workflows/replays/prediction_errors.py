@@ -52,7 +52,7 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map resources of `page` to resources of `other` with the same method and URL, each used once."""
+    """Map resources of `page` to resources of `other` with the same method and URL. None is used twice."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
