@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
-from fastopen.experiments import ASKED, Combine, Source, load_experiment, unknown, with_drawn_seed
+from fastopen.experiments import ASKED, Combine, SettingSource, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.plan import counted
 from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
@@ -18,7 +18,7 @@ from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
 
 NAME: Final = "Experiment"
-SOURCE: Final = Source(NAME, lambda factor: factor.argument)
+SOURCE: Final = SettingSource(NAME, lambda factor: factor.argument)
 _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 

@@ -32,7 +32,7 @@ class WorldBuilt:
 
 
 @dataclass(frozen=True)
-class Packets:
+class PacketFile:
     """The packets of a load as a pcapng file, and the number of packets lost because the buffer was full."""
 
     pcapng: bytes
@@ -45,7 +45,7 @@ class LoadDone:
 
     record: LoadRecord
     raw: str
-    packets: Packets | None = None
+    packets: PacketFile | None = None
     """The packets, if the job requested them."""
 
 

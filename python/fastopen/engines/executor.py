@@ -25,7 +25,7 @@ from fastopen.engines.base import (
     JobEnded,
     JobStarted,
     LoadDone,
-    Packets,
+    PacketFile,
     TransactionsDone,
     WorldBuilt,
 )
@@ -174,7 +174,7 @@ def _event(fields: EventFields) -> Iterator[Event]:
             if isinstance(record, WorldRecord):
                 yield WorldBuilt(record, raw)
             elif isinstance(record, LoadRecord):
-                yield LoadDone(record, raw, packets and Packets(*packets))
+                yield LoadDone(record, raw, packets and PacketFile(*packets))
             elif isinstance(record, TransactionsRecord):
                 yield TransactionsDone(record, raw)
         case ("ended", job, fault):

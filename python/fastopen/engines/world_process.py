@@ -24,7 +24,15 @@ from fastopen.contract import (
     parse_record,
 )
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import Event, JobEnded, JobStarted, LoadDone, Packets, TransactionsDone, WorldBuilt
+from fastopen.engines.base import (
+    Event,
+    JobEnded,
+    JobStarted,
+    LoadDone,
+    PacketFile,
+    TransactionsDone,
+    WorldBuilt,
+)
 from fastopen.engines.program import VARIABLE
 
 LINE_LIMIT: Final = 256 * 2**20
@@ -52,7 +60,7 @@ class WorldProcess:
         self.error: ErrorRecord | None = None
         self.violation: str | None = None
         self.ended = False
-        self._packets: dict[str, Packets] = {}  # by load
+        self._packets: dict[str, PacketFile] = {}  # by load
         self._rest = b""
         self._stderr = b""
         self.deadline = now + self._timeout_s
@@ -156,8 +164,8 @@ class WorldProcess:
         except ValueError:
             self.violation = f"wrote packets of {record.id!r} that are not base64"
             return
-        before = self._packets.get(record.id, Packets(b"", 0))
-        self._packets[record.id] = Packets(before.pcapng + piece, record.dropped)
+        before = self._packets.get(record.id, PacketFile(b"", 0))
+        self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
         """Return why loads are missing, or None if there was no fault. Call this after the process ended."""

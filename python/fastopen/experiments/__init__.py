@@ -18,7 +18,7 @@ from fastopen.experiments.asked import (
     COMMAND_LINE,
     Asked,
     Combine,
-    Source,
+    SettingSource,
     networks_asked,
     read_asked,
     setups_asked,

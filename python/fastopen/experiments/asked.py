@@ -48,7 +48,7 @@ _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingSource:
     """The source of requested values, such as a file or the command line, and its names for settings."""
 
     name: str
@@ -77,12 +77,14 @@ class Source:
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
-COMMAND_LINE: Final = Source("", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}", True)
+COMMAND_LINE: Final = SettingSource(
+    "", lambda factor: factor.flag, lambda name: f"--{name.replace('_', '-')}", True
+)
 _IN_FILES: Final = {"combine": "network.combine", "network": "network.named"}
 
 
-def toml_file(path: Path) -> Source:
-    return Source(str(path), lambda factor: factor.toml, lambda name: _IN_FILES.get(name, name))
+def toml_file(path: Path) -> SettingSource:
+    return SettingSource(str(path), lambda factor: factor.toml, lambda name: _IN_FILES.get(name, name))
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Asked:
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
-    source: Source
+    source: SettingSource
     combine: Combine = "cross"
     """Way to combine lists of network factors: every value with every other, or the n-th with the n-th."""
     folder: Path = field(default_factory=Path)
@@ -295,7 +297,7 @@ class Asked:
 
 def read_asked(
     written: Mapping[str, object],
-    source: Source,
+    source: SettingSource,
     *,
     combine: object = "cross",
     folder: Path | None = None,
@@ -330,7 +332,7 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
     ]
 
 
-def _named(written: object, values: Mapping[str, object], source: Source) -> list[NamedNetwork]:
+def _named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
     """Return the named networks. Raises InputError if their RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
@@ -346,7 +348,7 @@ def _named(written: object, values: Mapping[str, object], source: Source) -> lis
     return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]
 
 
-def _read(factor: Factor, written: object, source: Source) -> list[Any]:
+def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
     key = source.key_of(factor)
     parts: list[tuple[object, str]] = [(written, key)]
     if factor.several and isinstance(written, list | tuple):

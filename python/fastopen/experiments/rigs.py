@@ -18,7 +18,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
-from fastopen.experiments.asked import Source
+from fastopen.experiments.asked import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.published import PublishedCell, published_cells
@@ -90,7 +90,7 @@ class RigSpace:
     base: Experiment
     properties: tuple[Property, ...]
     document: Mapping[str, Any]
-    source: Source
+    source: SettingSource
     folder: Path
 
     @property
@@ -177,7 +177,7 @@ class RigSpace:
         return own
 
 
-def rig_space(document: Mapping[str, Any], base: Experiment, source: Source, folder: Path) -> RigSpace:
+def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
     """Return the rigs that a file declares. Raises InputError naming the key."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
@@ -191,7 +191,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: Source, fol
     return RigSpace(base, tuple(properties), others, source, folder)
 
 
-def _check(properties: Sequence[Property], base: Experiment, source: Source) -> None:
+def _check(properties: Sequence[Property], base: Experiment, source: SettingSource) -> None:
     for one in properties:
         if unknown := set(one.pages or ()) - set(base.pages):
             raise InputError(f"{one.name}: the experiment has no page {min(unknown)}", source.place(KEY))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
-from fastopen.experiments.asked import Source, read_asked, unknown
+from fastopen.experiments.asked import SettingSource, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.experiments.variation import DRAWS, Variation
@@ -51,7 +51,7 @@ class ExperimentSpec(BaseModel):
 
 def experiment_of(
     document: Mapping[str, Any],
-    source: Source,
+    source: SettingSource,
     folder: Path | None = None,
     factors: Mapping[str, object] | None = None,
     combine: object = None,
@@ -81,7 +81,7 @@ def experiment_of(
 
 
 def _sorted(
-    document: Mapping[str, Any], source: Source, problems: list[InputError]
+    document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
     """Return the values of factors by their names, and the other keys. Unknown keys go to `problems`."""
     flat: dict[str, Any] = {}

@@ -7,7 +7,15 @@ from itertools import groupby
 from typing import Final
 
 from fastopen.analysis.attribution import PieceChange, request_name
-from fastopen.analysis.comparison import Basis, CellChange, Change, Check, Outcome, RunComparison, Verdict
+from fastopen.analysis.comparison import (
+    Basis,
+    CellChange,
+    Change,
+    LimitCheck,
+    LimitVerdict,
+    Outcome,
+    RunComparison,
+)
 from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import (
     NBSP,
@@ -207,7 +215,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         texts = (
             [f"{one.invalid} of {plural(one.loads, 'load')} invalid" for one in (before, after)],
             [f"SYN data on {one.syn_data_connections} of {one.connections}" for one in (before, after)],
-            [_sent_again(one.retransmitted) for one in (before, after)],
+            [_retransmitted(one.retransmitted) for one in (before, after)],
         )
         changed = [f"{was} in A, {now} in B" for was, now in texts if was != now]
         yield f"Evidence of {cell.name}: {'; '.join(changed)}."
@@ -216,7 +224,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
         yield f"The evidence of {more} more cells changed; fastopen compare --json lists all of it."
 
 
-def _sent_again(segments: float | None) -> str:
+def _retransmitted(segments: float | None) -> str:
     return f"{'unknown' if segments is None else plural(segments, 'segment')} retransmitted"
 
 
@@ -228,24 +236,24 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
             yield f"Only in {letter}: {'; '.join(names[:NAMED_MAX])}{more}."
 
 
-def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, Tone]]:
+def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
     """Yield a line for each limit, followed by a line for each cell in which the limit does not hold."""
     for limit in dict.fromkeys(check.limit for check in checks):
         own = [check for check in checks if check.limit == limit]
         counts = Counter(check.verdict for check in own)
-        said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in Verdict if counts[verdict])
+        said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
         failed = any(check.failed for check in own)
         yield f"{limit.text}: {said} of {plural(len(own), 'cell')}", "bad" if failed else "good"
         for check in own:
-            if check.verdict is not Verdict.HOLDS:
+            if check.verdict is not LimitVerdict.HOLDS:
                 yield f"  {check.verdict}: {check.change.name}: {check_words(check)}", _tone(check)
 
 
-def _tone(check: Check) -> Tone:
+def _tone(check: LimitCheck) -> Tone:
     return "bad" if check.failed else "notable"
 
 
-def check_words(check: Check) -> str:
+def check_words(check: LimitCheck) -> str:
     """Return the change that the check limits, in words, or the number of invalid loads if it is unknown."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastopen.analysis.attribution import PieceChange
-from fastopen.analysis.comparison import CellChange, Change, Check, RunComparison, Side
+from fastopen.analysis.comparison import CellChange, Change, LimitCheck, RunComparison, Side
 from fastopen.analysis.statistics import CellResult
 from fastopen.experiments.factors import cell_columns
 from fastopen.report.document import SOFTWARE
@@ -13,7 +13,7 @@ FORMAT: Final = "fastopen-comparison/1"
 
 
 def comparison_document(
-    compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]
+    compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]
 ) -> dict[str, Any]:
     """Return the document, ready for `json.dumps`. `checks`: the checks of each comparison."""
     return {
@@ -30,7 +30,7 @@ def _side(side: Side) -> dict[str, Any]:
     return {"run": side.place, "label": side.label, "status": status, "environment": environment}
 
 
-def _comparison(compared: RunComparison, checks: Sequence[Check]) -> dict[str, Any]:
+def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[str, Any]:
     return {
         **_side(compared.after),
         "differs": [vars(setting) for setting in compared.settings],

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fastopen.analysis.comparison import Check, Outcome, RunComparison
+from fastopen.analysis.comparison import LimitCheck, Outcome, RunComparison
 from fastopen.common.phrases import capitalised, listed
 from fastopen.report.compared import (
     check_lines,
@@ -25,7 +25,7 @@ PATHS_MAX: Final = 60
 PIECES_MAX: Final = 40
 
 
-def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
+def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
     """Return the HTML of the file. `checks`: the checks of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
@@ -38,13 +38,15 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
     )
 
 
-def comparison_section(compared: RunComparison, checks: Sequence[Check], *, first: bool = True) -> Markup:
+def comparison_section(
+    compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
+) -> Markup:
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # a macro of a template that escapes
 
 
-def _comparison(compared: RunComparison, checks: Sequence[Check]) -> dict[str, Any]:
+def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[str, Any]:
     outcomes = {cell.outcome for cell in compared.cells}
     failed = any(check.failed for check in checks) or Outcome.SLOWER in outcomes
     return {

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.comparison import Check, RunComparison
+from fastopen.analysis.comparison import LimitCheck, RunComparison
 from fastopen.common.terminal import STYLES, filled, tabled
 from fastopen.report.compared import (
     check_lines,
@@ -19,7 +19,7 @@ from fastopen.report.compared import (
 
 
 def comparison_renderables(
-    compared: RunComparison, checks: Sequence[Check], width: int
+    compared: RunComparison, checks: Sequence[LimitCheck], width: int
 ) -> Iterator[RenderableType]:
     """Yield the sentences and tables of a comparison, settings first, for a terminal with `width` columns."""
     yield from filled(side_lines(compared), width, indent="   ")

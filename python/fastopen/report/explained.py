@@ -7,7 +7,7 @@ from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural
 from fastopen.experiments import PublishedCell
 from fastopen.report.entries import known
-from fastopen.workflows.explain import AGREE_SHARE, Explained, Times, Tried
+from fastopen.workflows.explain import AGREE_SHARE, CellTimes, Explained, Tried
 
 PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))
 
@@ -32,7 +32,7 @@ def cells_grid(found: Explained) -> Grid:
     rows = tuple(
         (
             *_place(cell),
-            *_entries(Times(cell.off_ms, cell.tfo_ms)),
+            *_entries(CellTimes(cell.off_ms, cell.tfo_ms)),
             *_of_rig(found.base, cell),
             *_of_rig(found.best, cell),
             Entry(", ".join(name for name, rig in _named(found) if rig.agrees(cell)) or "-"),
@@ -128,6 +128,6 @@ def _tone(agrees: bool) -> Tone:
     return "good" if agrees else ""
 
 
-def _entries(times: Times, *, fitted: bool = False) -> tuple[Entry, Entry]:
+def _entries(times: CellTimes, *, fitted: bool = False) -> tuple[Entry, Entry]:
     off = known(times.off_ms, lambda ms: f"{ms / 1000:.2f}")
     return replace(off, mark="*" if fitted else ""), known(times.saving_percent, "{:+.1f}".format)

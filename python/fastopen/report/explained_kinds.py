@@ -8,7 +8,7 @@ from fastopen.contract import InvalidKind
 from fastopen.report.templates import asset
 
 
-class Explanation(NamedTuple):
+class KindExplanation(NamedTuple):
     """An entry of docs/invalid-loads.md and of `fastopen explain`."""
 
     meaning: str
@@ -16,7 +16,7 @@ class Explanation(NamedTuple):
     remedy: str = "This is a fault of fastopen: report it with the run (CONTRIBUTING.md)."
 
 
-EXPLANATIONS: Final[Mapping[InvalidKind, Explanation]] = {
-    InvalidKind(kind): Explanation(**texts)
+EXPLANATIONS: Final[Mapping[InvalidKind, KindExplanation]] = {
+    InvalidKind(kind): KindExplanation(**texts)
     for kind, texts in tomllib.loads(asset("explained_kinds.toml")).items()
 }

@@ -16,8 +16,8 @@ from fastopen.analysis.statistics import (
     Effect,
     FlightSaving,
     Label,
-    Level,
     Results,
+    SizeLevel,
     discrepancies,
     effect_of,
     levels,
@@ -233,7 +233,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
     return Grid(title, columns, rows, note).hoist_common_factors()
 
 
-def _in_levels(found: Sequence[Level]) -> str:
+def _in_levels(found: Sequence[SizeLevel]) -> str:
     """Return `3.000 (14,151), 4.000`: the round trips of each level, and its largest size if not the last."""
     parts = []
     for level, following in zip_longest(found, found[1:]):

@@ -3,12 +3,12 @@
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from fastopen.analysis.comparison import Check, RunComparison, Verdict
+from fastopen.analysis.comparison import LimitCheck, LimitVerdict, RunComparison
 from fastopen.common.errors import one_line
 from fastopen.report.compared import check_words, where_on_the_path
 
 
-def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) -> str:
+def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
     """Return a suite for each comparison, a case for each limit in each cell. A case's time is B's PLT."""
     suites = ET.Element("testsuites", name="fastopen compare")
     for one, of_one in zip(compared, checks, strict=True):
@@ -25,18 +25,18 @@ def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[Check]]) 
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _count(element: ET.Element, checks: Sequence[Check]) -> None:
+def _count(element: ET.Element, checks: Sequence[LimitCheck]) -> None:
     counts = {
         "tests": len(checks),
-        "failures": sum(check.verdict is Verdict.FAILS for check in checks),
-        "errors": sum(check.verdict is Verdict.INVALID for check in checks),
-        "skipped": sum(check.verdict in (Verdict.UNCLEAR, Verdict.UNKNOWN) for check in checks),
+        "failures": sum(check.verdict is LimitVerdict.FAILS for check in checks),
+        "errors": sum(check.verdict is LimitVerdict.INVALID for check in checks),
+        "skipped": sum(check.verdict in (LimitVerdict.UNCLEAR, LimitVerdict.UNKNOWN) for check in checks),
     }
     for name, number in counts.items():
         element.set(name, str(number))
 
 
-def _case(suite: ET.Element, compared: RunComparison, check: Check) -> None:
+def _case(suite: ET.Element, compared: RunComparison, check: LimitCheck) -> None:
     cell = check.change
     plt_s = (cell.after.plt_ms_median or 0.0) / 1000
     where = ", ".join(filter(None, (cell.where, cell.before.cell.arm.short_label)))
@@ -47,9 +47,9 @@ def _case(suite: ET.Element, compared: RunComparison, check: Check) -> None:
         name=one_line(f"{check.limit.text}: {where}"),
         time=f"{plt_s:.6f}",
     )
-    if check.verdict is Verdict.HOLDS:
+    if check.verdict is LimitVerdict.HOLDS:
         return
-    tag = {Verdict.FAILS: "failure", Verdict.INVALID: "error"}.get(check.verdict, "skipped")
+    tag = {LimitVerdict.FAILS: "failure", LimitVerdict.INVALID: "error"}.get(check.verdict, "skipped")
     outcome = ET.SubElement(case, tag, message=one_line(f"{check.verdict}: {check_words(check)}"))
     if tag != "skipped":
         outcome.set("type", check.verdict.name.lower())

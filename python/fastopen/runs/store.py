@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
-from fastopen.engines.base import ATTEMPTS, Packets
+from fastopen.engines.base import ATTEMPTS, PacketFile
 from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
@@ -151,11 +151,11 @@ class RunStore(RunReader):
             )
 
     def add_load(
-        self, planned: PlannedJob, record: LoadRecord, raw: str, packets: Packets | None = None
+        self, planned: PlannedJob, record: LoadRecord, raw: str, packets: PacketFile | None = None
     ) -> None:
         """Write a finished load. When the method returns, the load survives the end of this process.
 
-        Packets are written into a separate file, if the run has a folder. Raises MachineError if the load
+        PacketFile are written into a separate file, if the run has a folder. Raises MachineError if the load
         cannot be written.
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])

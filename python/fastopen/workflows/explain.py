@@ -10,7 +10,7 @@ from math import prod
 from statistics import fmean
 from typing import Any, Final
 
-from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
+from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
@@ -52,7 +52,7 @@ Watch = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Times:
+class CellTimes:
     """The mean times of a cell on a rig, in milliseconds; None if no load was valid."""
 
     off_ms: float | None
@@ -71,7 +71,7 @@ class Tried:
     """A rig that was loaded, and its times for each cell."""
 
     rig: Rig
-    times: Mapping[PublishedCell, Times]
+    times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
     """The cells to whose times without TFO the pages of the rig were fitted."""
 
@@ -108,7 +108,7 @@ class Explained:
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
     """The rigs that were loaded. The first is the base."""
-    findings: Mapping[PublishedCell, tuple[Finding, ...]]
+    findings: Mapping[PublishedCell, tuple[AuditFinding, ...]]
     loads: int
 
     @property
@@ -198,7 +198,7 @@ class Explained:
             "table": [
                 {
                     **_place(cell),
-                    "theirs": _figures(Times(cell.off_ms, cell.tfo_ms)),
+                    "theirs": _figures(CellTimes(cell.off_ms, cell.tfo_ms)),
                     "base": _figures(base.times[cell]),
                     "best": _figures(best.times[cell]),
                     "agrees": best.agrees(cell),
@@ -219,7 +219,7 @@ def _place(cell: PublishedCell) -> dict[str, str | float]:
     return {"page": cell.page, "rtt_ms": cell.rtt_ms, "down_mbit": cell.down_mbit}
 
 
-def _figures(times: Times) -> dict[str, float | None]:
+def _figures(times: CellTimes) -> dict[str, float | None]:
     figures = {"off_ms": times.off_ms, "tfo_ms": times.tfo_ms, "saving_percent": times.saving_percent}
     return {key: None if value is None else round(value, 3) for key, value in figures.items()}
 
@@ -271,13 +271,13 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
     return cells
 
 
-def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[Finding, ...]]:
+def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
     """Return the findings of the audit on the times of cells. Cells without findings are left out."""
     folder = packaged_folder("experiments")
     if folder is None:
         raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
-    found: defaultdict[PublishedCell, list[Finding]] = defaultdict(list)
+    found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
     for finding in audit(read_table(folder / PUBLISHED).cells):
         cell = finding.cell
         key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
@@ -353,7 +353,7 @@ class _Search:
         return {page: (page, tuple(one for one in rig if one.is_about(page))) for page in self._pages}
 
     def _tried(self, rig: Rig) -> Tried:
-        times: dict[PublishedCell, Times] = {}
+        times: dict[PublishedCell, CellTimes] = {}
         fitted: set[PublishedCell] = set()
         for page, known in self._of_page(rig).items():
             row = self._known[known]
@@ -428,10 +428,10 @@ class _Row:
     _bytes: float = 0.0
     _wanted: tuple[float, ...] = ()
 
-    def times(self, network: int) -> Times:
+    def times(self, network: int) -> CellTimes:
         """Return the page's times over a network."""
         off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
-        return Times(
+        return CellTimes(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
         )
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 import pytest
 
 from command_line import fastopen
-from fastopen.analysis.statistics import Level, levels
+from fastopen.analysis.statistics import SizeLevel, levels
 from fastopen.experiments import load_experiment
 
 SEGMENT_BYTES = 1448
@@ -114,7 +114,7 @@ def test_the_steps_of_the_packaged_experiment_are_those_of_the_rfcs() -> None:
 
 
 def test_levels_are_runs_of_sizes_with_the_same_round_trips() -> None:
-    assert levels({3: 2.001, 1: 2.0, 4: 3.0, 9: 3.0}) == [Level(2.0, 1, 3), Level(3.0, 4, 9)]
+    assert levels({3: 2.001, 1: 2.0, 4: 3.0, 9: 3.0}) == [SizeLevel(2.0, 1, 3), SizeLevel(3.0, 4, 9)]
     assert levels({}) == []
 
 

@@ -15,7 +15,7 @@ from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
 from fastopen.report.explained_page import explained_html
 from fastopen.report.figures.rigs import ALONE, WITHOUT, cells_by_property
-from fastopen.workflows.explain import Explained, Times, Tried, sourced_rig
+from fastopen.workflows.explain import CellTimes, Explained, Tried, sourced_rig
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()
@@ -26,9 +26,9 @@ EVIL = '</style><script>alert(1)</script><img src=x onerror="alert(1)">'
 def tried(rig: tuple[int, ...], agreeing: int) -> Tried:
     """Return a rig that agrees with the first `agreeing` cells, and saves ten points less in the others."""
 
-    def times(number: int, cell: PublishedCell) -> Times:
+    def times(number: int, cell: PublishedCell) -> CellTimes:
         points = 0 if number < agreeing else -10
-        return Times(cell.off_ms, cell.off_ms * (1 - (cell.improvement_percent + points) / 100))
+        return CellTimes(cell.off_ms, cell.off_ms * (1 - (cell.improvement_percent + points) / 100))
 
     of_cells = {cell: times(number, cell) for number, cell in enumerate(CELLS)}
     return Tried(tuple(SPACE.properties[number] for number in rig), of_cells, frozenset())

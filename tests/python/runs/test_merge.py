@@ -19,7 +19,7 @@ from fastopen.analysis.statistics import collect
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
 from fastopen.engines import HostEngine
-from fastopen.engines.base import Packets
+from fastopen.engines.base import PacketFile
 from fastopen.experiments import Plan, Shard, Variation, make_plan
 from fastopen.report import results_document
 from fastopen.runs import RunStore, execute, merge, stored_plan
@@ -272,7 +272,7 @@ def shards_with_packets(folder: Path, plan: Plan) -> list[Path]:
                 for load in planned.job.loads:
                     record = LoadRecord.model_validate_json((ROOT / "tests/contract/load.json").read_text())
                     record = record.model_copy(update={"job": planned.job.id, "id": load.id})
-                    packets = Packets(f"{planned.job.id} {load.id}".encode(), 0)
+                    packets = PacketFile(f"{planned.job.id} {load.id}".encode(), 0)
                     store.add_load(planned, record, record.model_dump_json(), packets)
         folders.append(folder / f"{index}")
     return folders

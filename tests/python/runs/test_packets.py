@@ -12,7 +12,7 @@ from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
 from fastopen.engines import LoadDone
-from fastopen.engines.base import Packets
+from fastopen.engines.base import PacketFile
 from fastopen.engines.world_process import WorldProcess
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, remove_run
@@ -37,7 +37,7 @@ def test_the_pieces_of_a_loads_packets_come_with_its_record(
         record |= {"job": job.id, **load.model_dump()}
         (event,) = world.receive(world.stdout, json.dumps(record).encode() + b"\n", now=1000.0)
         assert isinstance(event, LoadDone)
-        assert event.packets == Packets(b"one two", 2)
+        assert event.packets == PacketFile(b"one two", 2)
         no_base64 = json.dumps({**piece, "pcapng": "!"}).encode() + b"\n"
         assert world.receive(world.stdout, no_base64, now=1000.0) == []
         assert world.violation == f"wrote packets of {load.id!r} that are not base64"
@@ -51,7 +51,7 @@ def test_a_run_has_a_file_for_each_load_with_packets_and_is_removed_with_them(
     planned = small_plan(repeats=1).jobs[0]
     raw = json.loads((GOLDEN / "load.json").read_text())
     with RunStore.create(tmp_path / "run", small_plan(repeats=1), {}) as store:
-        for load, packets in zip(planned.job.loads, (Packets(b"abc", 0), None), strict=False):
+        for load, packets in zip(planned.job.loads, (PacketFile(b"abc", 0), None), strict=False):
             text = json.dumps({**raw, "job": planned.job.id, **load.model_dump()})
             store.add_load(planned, LoadRecord.model_validate_json(text), text, packets)
         first, second = store.loads()

@@ -4,18 +4,18 @@ import pytest
 
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
-from fastopen.workflows.explain import Explained, Times, Tried, explain, sourced_rig
+from fastopen.workflows.explain import CellTimes, Explained, Tried, explain, sourced_rig
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()
 
 
-def times(cell: PublishedCell, *, longer: float = 1.0, points: float = 0.0) -> Times:
+def times(cell: PublishedCell, *, longer: float = 1.0, points: float = 0.0) -> CellTimes:
     """Return times of a rig that differ from a cell by these amounts: `longer` is a factor of the time
     without TFO, `points` the difference of the improvement in percentage points.
     """
     off = cell.off_ms * longer
-    return Times(off, off * (1 - (cell.improvement_percent + points) / 100))
+    return CellTimes(off, off * (1 - (cell.improvement_percent + points) / 100))
 
 
 def tried(space: RigSpace, numbers: tuple[int, ...], **off: float) -> Tried:
@@ -29,7 +29,7 @@ def test_savings_agree_within_three_points_and_times_within_a_tenth() -> None:
         assert tried(SPACE, (), points=points).agrees(cell) == agrees, points
     for longer, agrees in ((1.0, True), (1.09, True), (0.91, True), (1.11, False), (0.89, False)):
         assert tried(SPACE, (), longer=longer).times_agree(cell) == agrees, longer
-    missing = Tried((), {cell: Times(None, 1.0)}, frozenset())
+    missing = Tried((), {cell: CellTimes(None, 1.0)}, frozenset())
     assert (missing.agrees(cell), missing.times_agree(cell)) == (False, False)
 
 

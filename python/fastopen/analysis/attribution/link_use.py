@@ -48,7 +48,7 @@ def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
             f"{now} Initial packets of QUIC{against}, on {connections}, in datagrams padded to"
             f" {PADDED_BYTES:,}{NBSP}bytes"
         )
-    was, now = _sent_again(way, before), _sent_again(way, after)
+    was, now = _retransmitted(way, before), _retransmitted(way, after)
     if now > was:
         yield f"{now} TCP segments retransmitted, compared with {was}"
 
@@ -59,6 +59,6 @@ def _initial_packets(way: str, record: LoadRecord) -> int:
     return sum(end.sent.initial for end in ends if end is not None)
 
 
-def _sent_again(way: str, record: LoadRecord) -> int:
+def _retransmitted(way: str, record: LoadRecord) -> int:
     ends = (one.client if way == "up" else one.origin for one in record.connections)
     return sum(end.retransmits for end in ends if end is not None)

@@ -42,12 +42,12 @@ class _Carried:
     took_ns: int
     before_bytes: int
     """Body bytes that had arrived on the connection when the request was sent."""
-    syn_sent_again: bool
+    syn_retransmitted: bool
     """True if the request opened its connection and the SYN had to be retransmitted without data."""
     reused: bool
     transfer_ns: int
     """Time from the response's first byte to its last."""
-    sent_again: tuple[int, int]
+    retransmitted: tuple[int, int]
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
 
@@ -160,26 +160,26 @@ def reason_between(
     }
     worst = max(longer, key=lambda index: longer[index], default=None)
     if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
-        return _load_sent_again(before, after)
+        return _load_retransmitted(before, after)
     opening = (
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
     least_ns = EXPLAINS_MIN * longer[worst]
     why = (
-        _syn_sent_again(was[worst], now[worst])
+        _syn_retransmitted(was[worst], now[worst])
         or _timeout(was[worst], now[worst], page.resources[worst].body_bytes)
         or _other_connection(was[worst], now[worst])
         or _met(page, before, after, worst, least_ns, down_bit_per_s)
-        or _segments_sent_again(was[worst], now[worst], longer[worst])
+        or _segments_retransmitted(was[worst], now[worst], longer[worst])
     )
-    return f"{opening}: {why}" if why else _load_sent_again(before, after)
+    return f"{opening}: {why}" if why else _load_retransmitted(before, after)
 
 
-def _syn_sent_again(was: _Carried, now: _Carried) -> str:
+def _syn_retransmitted(was: _Carried, now: _Carried) -> str:
     """Return a clause if only the slower load lost the SYN; otherwise an empty string. The SYN's timeout is
     longer than most savings by TFO."""
-    if was.syn_sent_again or not now.syn_sent_again:
+    if was.syn_retransmitted or not now.syn_retransmitted:
         return ""
     return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
 
@@ -190,32 +190,32 @@ def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
     longer_ns = now.took_ns - was.took_ns
     if longer_ns < TIMEOUT_MIN_NS:
         return ""
-    more = sum(now.sent_again) > sum(was.sent_again)
+    more = sum(now.retransmitted) > sum(was.retransmitted)
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
-    if more or (stopped and any(now.sent_again) and body_bytes <= WINDOW_BYTES):
-        return _sent_again(was, now)
+    if more or (stopped and any(now.retransmitted) and body_bytes <= WINDOW_BYTES):
+        return _retransmitted(was, now)
     return ""
 
 
-def _segments_sent_again(was: _Carried, now: _Carried, longer_ns: int) -> str:
+def _segments_retransmitted(was: _Carried, now: _Carried, longer_ns: int) -> str:
     """Return a clause if more segments were retransmitted, or if the request may have waited for a timeout;
     otherwise an empty string."""
-    more = sum(now.sent_again) > sum(was.sent_again)
-    stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.sent_again)
-    return _sent_again(was, now) if more or stopped else ""
+    more = sum(now.retransmitted) > sum(was.retransmitted)
+    stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.retransmitted)
+    return _retransmitted(was, now) if more or stopped else ""
 
 
-def _sent_again(was: _Carried, now: _Carried) -> str:
+def _retransmitted(was: _Carried, now: _Carried) -> str:
     """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
-    ends = zip(now.sent_again, ("the client", "the origin"), strict=True)
-    whose = [f"{count} by {end}" if all(now.sent_again) else f"by {end}" for count, end in ends if count]
-    alike = sum(now.sent_again) == sum(was.sent_again)
-    against = f", against {sum(was.sent_again)}{' that delayed it less' if alike else ''}"
-    segments = plural(sum(now.sent_again), "segment")
+    ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
+    whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
+    alike = sum(now.retransmitted) == sum(was.retransmitted)
+    against = f", against {sum(was.retransmitted)}{' that delayed it less' if alike else ''}"
+    segments = plural(sum(now.retransmitted), "segment")
     return f"{segments} of its connection had to be retransmitted ({', '.join(whose)}){against}"
 
 
-def _load_sent_again(before: LoadRecord, after: LoadRecord) -> str:
+def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
     """Return a clause on retransmissions in the whole load; empty if there are not many more than before."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
@@ -284,12 +284,12 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         found[request.resource] = _Carried(
             took_ns=span[1] - span[0],
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
-            syn_sent_again=not earlier
+            syn_retransmitted=not earlier
             and client is not None
             and client.fastopen_client_fail == TFO_SYN_RETRANSMITTED,
             reused=bool(earlier),
             transfer_ns=span[1] - (span[0] if request.first_byte_ns is None else request.first_byte_ns),
-            sent_again=(client.retransmits if client else 0, origin.retransmits if origin else 0),
+            retransmitted=(client.retransmits if client else 0, origin.retransmits if origin else 0),
         )
     return found
 

@@ -41,7 +41,7 @@ QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """One fault of one cell, or one question about it."""
 
     cell: PrintedCell

@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class FirstFlight:
+class FlightKind:
     """A kind of connection, and its fewest round trips from opening it to the first byte of the response."""
 
     name: str
@@ -18,15 +18,15 @@ class FirstFlight:
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (
-        FirstFlight("tcp", 2),
-        FirstFlight("tfo", 1),
-        FirstFlight("tls1.2", 4),
-        FirstFlight("tls1.2+tfo", 3),
-        FirstFlight("tls", 3),
-        FirstFlight("tls+tfo", 2),
-        FirstFlight("tls+early", 2),
-        FirstFlight("tls+tfo+early", 1),
-        FirstFlight("quic", 2, over_quic=True),
-        FirstFlight("quic+early", 1, over_quic=True),
+        FlightKind("tcp", 2),
+        FlightKind("tfo", 1),
+        FlightKind("tls1.2", 4),
+        FlightKind("tls1.2+tfo", 3),
+        FlightKind("tls", 3),
+        FlightKind("tls+tfo", 2),
+        FlightKind("tls+early", 2),
+        FlightKind("tls+tfo+early", 1),
+        FlightKind("quic", 2, over_quic=True),
+        FlightKind("quic+early", 1, over_quic=True),
     )
 }

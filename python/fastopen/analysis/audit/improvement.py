@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.table import PrintedCell, decimals
 
 HALF = Decimal("0.5")
@@ -53,7 +53,7 @@ UP = Rounding(Decimal("0.999999"), Decimal(0))
 WAYS: Final = (NEAREST, UP, DOWN)
 
 
-def improvement_findings(table: Sequence[PrintedCell]) -> list[Finding]:
+def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     """Return a finding for each printed improvement that does not follow from its two printed times, or was
     not rounded like the rest of the table. Medians over pairs of loads are not checked."""
     printed = [cell for cell in table if cell.is_of_its_times]
@@ -73,30 +73,30 @@ def _fits(cell: PrintedCell, way: Rounding, *, swapped: bool = False) -> bool:
     return way.allows(cell.improvement, improvement_of_times(cell, swapped=swapped))
 
 
-def _contradiction(cell: PrintedCell, *, table_is_swapped: bool) -> Iterator[Finding]:
+def _contradiction(cell: PrintedCell, *, table_is_swapped: bool) -> Iterator[AuditFinding]:
     printed = cell.improvement
     assert printed is not None
     values = improvement_of_times(cell)
     detail = f"{cell.off} and {cell.tfo} {cell.unit} come to {_between(values)} %, but {printed} % is printed"
-    yield Finding(cell, "improvement", detail)
+    yield AuditFinding(cell, "improvement", detail)
     other_sign = printed > 0 > values.high or printed < 0 < values.low
     without_sign = other_sign and NEAREST.allows(-printed, values)
     if _fits(cell, NEAREST, swapped=True) and (table_is_swapped or not without_sign):
         swapped = _between(improvement_of_times(cell, swapped=True))
         detail = f"with the two times exchanged they come to {swapped} %, as printed"
-        yield Finding(cell, "swapped_columns", detail)
+        yield AuditFinding(cell, "swapped_columns", detail)
     elif other_sign:
         what = "a slowdown is printed as a gain" if printed > 0 else "a gain is printed as a slowdown"
         why = ": the difference is printed without its sign" if without_sign else ""
         needed = f"; {printed} % would need {_needed(cell, printed)} {cell.unit} with TFO"
-        yield Finding(cell, "sign", what + (why or needed))
+        yield AuditFinding(cell, "sign", what + (why or needed))
 
 
-def _rounding(cell: PrintedCell) -> Finding:
+def _rounding(cell: PrintedCell) -> AuditFinding:
     values = _between(improvement_of_times(cell))
     times = f"{cell.off} and {cell.tfo} {cell.unit}"
     detail = f"{times} come to {values} %, which does not round to {cell.improvement} %"
-    return Finding(cell, "rounding", detail)
+    return AuditFinding(cell, "rounding", detail)
 
 
 def _needed(cell: PrintedCell, printed: Decimal) -> str:

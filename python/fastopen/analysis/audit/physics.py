@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final, Self
 
-from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
 # The number of requests of a load, which limits its connections, and the source, by (experiment, page).
@@ -73,9 +73,9 @@ class MeasuredCell:
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
-def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
+def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     """Return the findings on cells of one page over networks that differ only in RTT."""
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     tightest = _tightest_below(series)
     for one in series:
         found += _too_soon(one)
@@ -83,11 +83,11 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
             reasons = list(_beyond_bounds(one, tightest[one.rtt]))
             if reasons:
                 detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
-                found.append(Finding(one.cell, "bound", detail + "; ".join(reasons)))
+                found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
     return found
 
 
-def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
+def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
     for name, time, flight in (
         ("without TFO", one.off, one.cell.flight_off),
         ("with TFO", one.tfo, one.cell.flight_tfo),
@@ -96,12 +96,12 @@ def _too_soon(one: MeasuredCell) -> Iterator[Finding]:
         if time + one.half_digit < least * one.rtt:
             needed = "a request needs one" if least == 1 else f"handshakes and a request need {least}"
             detail = f"{_ms(time)} {name} is {time / one.rtt:.2f} RTTs, but {needed}"
-            yield Finding(one.cell, "below_rtt", detail)
+            yield AuditFinding(one.cell, "below_rtt", detail)
         if one.cell.bytes is not None and one.cell.down_mbit is not None:
             needed_ms = one.cell.bytes * 8 / (one.cell.down_mbit * 1000)
             if time + one.half_digit < needed_ms:
                 detail = f"{_ms(time)} {name}, but {one.cell.bytes} bytes need {_ms(needed_ms)} at this rate"
-                yield Finding(one.cell, "below_rate", detail)
+                yield AuditFinding(one.cell, "below_rate", detail)
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:

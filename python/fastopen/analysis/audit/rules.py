@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.improvement import improvement_findings
 from fastopen.analysis.audit.physics import MeasuredCell, physics_findings
 from fastopen.analysis.audit.series import series_findings
@@ -11,7 +11,7 @@ from fastopen.analysis.audit.units import true_units
 from fastopen.common.grouping import grouped
 
 
-def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
+def audit(cells: Iterable[PrintedCell]) -> list[AuditFinding]:
     """Return the findings, sorted by table and row. Raises no error for cells that `read_table` accepted."""
     tables = grouped((cell.experiment, cell) for cell in cells)
     found = [finding for table in tables.values() for finding in _audit_table(table)]
@@ -19,7 +19,7 @@ def audit(cells: Iterable[PrintedCell]) -> list[Finding]:
     return sorted(found, key=lambda finding: (order[finding.cell.experiment], finding.cell.line))
 
 
-def _audit_table(table: Sequence[PrintedCell]) -> list[Finding]:
+def _audit_table(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     seconds, wrong_units = true_units(table)
     found = [*improvement_findings(table), *wrong_units]
     series = grouped(

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
-from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.physics import MeasuredCell
 
 # The time of a load of only round trips grows like the RTT. The additional half is for noise of few loads.
@@ -18,16 +18,16 @@ GROWTH_MAX: Final = Decimal("1.5")
 SLOPE_MIN: Final = Decimal("0.5")
 
 
-def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
+def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     """Return the contradictions in a series. Each is attributed to the cell with the longest RTT; of two
     cells with the same RTT, to the later one."""
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
         first = of_rtt.setdefault(one.rtt, one)
         if (first.off, first.tfo) != (one.off, one.tfo):
             there = f"line {first.cell.line}: {first.cell.off} and {first.cell.tfo} {first.cell.unit}"
-            found.append(Finding(one.cell, "duplicate", f"other times than in {there}"))
+            found.append(AuditFinding(one.cell, "duplicate", f"other times than in {there}"))
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
     # A wrong cell explains changes of slope next to it, so do not report these.
@@ -40,7 +40,7 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[Finding]:
     return found
 
 
-def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
+def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
     slack = lower.half_digit + higher.half_digit
     sooner: list[str] = []
     faster: list[str] = []
@@ -52,11 +52,11 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
         elif lower.rtt > 0 and after - slack > before * higher.rtt / lower.rtt * GROWTH_MAX:
             faster.append(f"{step}, {after / before:.1f} times")
     if sooner:
-        yield Finding(higher.cell, "monotony", "loads sooner over the longer RTT: " + "; ".join(sooner))
+        yield AuditFinding(higher.cell, "monotony", "loads sooner over the longer RTT: " + "; ".join(sooner))
     if faster:
         rtts = f"the RTT grows {higher.rtt / lower.rtt:.3g} times, but the time "
         why = ": something other than round trips, such as a time-out"
-        yield Finding(higher.cell, "growth", rtts + "; ".join(faster) + why)
+        yield AuditFinding(higher.cell, "growth", rtts + "; ".join(faster) + why)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _Bend:
         return self.grows and self.after - SLOPE_MIN * self.before > self.slack
 
 
-def _question(lower: MeasuredCell, middle: MeasuredCell, higher: MeasuredCell) -> Iterator[Finding]:
+def _question(lower: MeasuredCell, middle: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
     bends = (
         _bend("without TFO", (lower, middle, higher), (lower.off, middle.off, higher.off)),
         _bend("with TFO", (lower, middle, higher), (lower.tfo, middle.tfo, higher.tfo)),
@@ -96,7 +96,7 @@ def _question(lower: MeasuredCell, middle: MeasuredCell, higher: MeasuredCell) -
                 f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
                 " does this cell hold what was measured?"
             )
-            yield Finding(higher.cell, "slope", detail)
+            yield AuditFinding(higher.cell, "slope", detail)
 
 
 def _bend(

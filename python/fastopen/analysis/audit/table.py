@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from fastopen.analysis.audit.first_flights import FIRST_FLIGHTS, FirstFlight
+from fastopen.analysis.audit.first_flights import FIRST_FLIGHTS, FlightKind
 from fastopen.analysis.audit.own import is_own, printed_rows
 from fastopen.common.errors import InputError, any_of
 from fastopen.common.user_files import read_text
@@ -56,8 +56,8 @@ class PrintedCell:
     bytes: int | None = None
     pairs: int | None = None
     """The number of pairs if the improvement is their median; 1 or None if it comes from the two times."""
-    flight_off: FirstFlight = FIRST_FLIGHTS["tcp"]
-    flight_tfo: FirstFlight = FIRST_FLIGHTS["tfo"]
+    flight_off: FlightKind = FIRST_FLIGHTS["tcp"]
+    flight_tfo: FlightKind = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
@@ -169,7 +169,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
     )
 
 
-def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FirstFlight:
+def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FlightKind:
     word = fields.get(name) or usual
     if word not in FIRST_FLIGHTS:
         raise InputError(f"unknown first flight {word!r}", f"{place}: {name}", f"use {any_of(FIRST_FLIGHTS)}")

@@ -10,7 +10,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.audit.findings import Finding
+from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
 # Longer page loads are absurd: Chromium gives up on a connection after four minutes, and servers earlier.
@@ -20,11 +20,11 @@ LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
-def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[Finding]]:
+def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
     """Return the true unit of each line's times, in seconds, by line number, and the findings on wrong units.
     The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
-    findings: list[Finding] = []
+    findings: list[AuditFinding] = []
     # The median ratio decides on the table, so that one odd cell does not.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
@@ -57,7 +57,7 @@ def _impossible(cell: PrintedCell, unit: str) -> bool:
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 
 
-def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> Finding:
+def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditFinding:
     detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
     if cell.unit == "s":
         detail += f" would be {_long(cell.off)}"
@@ -65,7 +65,7 @@ def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> Finding:
         detail += f" is less than {cell.flight_off.round_trips} RTTs of {cell.rtt_ms} ms"
     if not whole_table:
         detail += ", unlike the rest of the table"
-    return Finding(cell, "units", detail)
+    return AuditFinding(cell, "units", detail)
 
 
 def _long(seconds: Decimal) -> str:

@@ -3,5 +3,5 @@
 from fastopen.analysis.comparison.cells import CellChange, Outcome
 from fastopen.analysis.comparison.change import Basis, Change
 from fastopen.analysis.comparison.compare import RunComparison, compare_runs
-from fastopen.analysis.comparison.limits import Check, Limit, Verdict, checks_of, parse_limit
+from fastopen.analysis.comparison.limits import Limit, LimitCheck, LimitVerdict, checks_of, parse_limit
 from fastopen.analysis.comparison.side import Side, read_side, side_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fastopen.analysis.comparison.cells import CellChange, Kinship
-from fastopen.analysis.comparison.matching import Setting, match, settings_that_differ
+from fastopen.analysis.comparison.matching import ComparedSetting, match, settings_that_differ
 from fastopen.analysis.comparison.side import Side
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.experiments import Factor
@@ -16,7 +16,7 @@ class RunComparison:
 
     before: Side
     after: Side
-    settings: tuple[Setting, ...]
+    settings: tuple[ComparedSetting, ...]
     """Settings that differ between the runs."""
     factors: tuple[Factor, ...]
     """The factors that distinguish the cells of a page, in the order of a table's columns."""

@@ -19,7 +19,7 @@ _LIMIT: Final = re.compile(
 ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage points)"
 
 
-class Verdict(StrEnum):
+class LimitVerdict(StrEnum):
     """The result of checking a limit in one cell."""
 
     HOLDS = "holds"
@@ -45,16 +45,16 @@ class Limit:
     unit: str
     """`%`, `ms` or `points`."""
 
-    def verdict(self, change: CellChange) -> Verdict:
+    def verdict(self, change: CellChange) -> LimitVerdict:
         found = change.plt if self.measure == "plt" else change.saving
         if found is None:
             lost = bool(change.before.plts_ms) and not change.after.plts_ms
-            return Verdict.INVALID if lost else Verdict.UNKNOWN
+            return LimitVerdict.INVALID if lost else LimitVerdict.UNKNOWN
         value, interval = self._in_unit(found)
         if not self._beyond(value):
-            return Verdict.HOLDS
+            return LimitVerdict.HOLDS
         sure = interval is not None and all(self._beyond(end) for end in interval)
-        return Verdict.FAILS if sure else Verdict.UNCLEAR
+        return LimitVerdict.FAILS if sure else LimitVerdict.UNCLEAR
 
     def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
         if self.unit != "ms" or found.interval is None:
@@ -69,16 +69,16 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Check:
+class LimitCheck:
     """The result of one limit in one cell."""
 
     limit: Limit
     change: CellChange
-    verdict: Verdict
+    verdict: LimitVerdict
 
     @property
     def failed(self) -> bool:
-        return self.verdict in (Verdict.FAILS, Verdict.INVALID)
+        return self.verdict in (LimitVerdict.FAILS, LimitVerdict.INVALID)
 
 
 def parse_limit(text: str) -> Limit:
@@ -100,10 +100,10 @@ def parse_limit(text: str) -> Limit:
     )
 
 
-def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[Check]:
+def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[LimitCheck]:
     """Yield the result of every limit in every cell. A limit on savings is not checked in baseline cells."""
     for change in cells:
         for limit in limits:
             of_baseline = change.before.cell.arm.role == "baseline"
             if limit.measure == "plt" or not of_baseline:
-                yield Check(limit, change, limit.verdict(change))
+                yield LimitCheck(limit, change, limit.verdict(change))

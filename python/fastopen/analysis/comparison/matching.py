@@ -20,7 +20,7 @@ MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
 @dataclass(frozen=True)
-class Setting:
+class ComparedSetting:
     """A setting that differs between the runs."""
 
     name: str
@@ -43,7 +43,7 @@ class Matching:
     pairs: tuple[tuple[CellResult, CellResult], ...]
     only_before: tuple[CellResult, ...]
     only_after: tuple[CellResult, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[ComparedSetting, ...]
     """The factors that differ between the runs."""
     common: tuple[Factor, ...]
     """The factors by which the cells were matched."""
@@ -94,7 +94,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
     return {key: result for key, result in found.items() if key not in doubled}
 
 
-def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[Setting]:
+def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
     """Yield the factors that differ as settings. Leave out defaults that follow from other settings in both
     runs, unless all are such defaults."""
     every = [*points(before), *points(after)]
@@ -102,7 +102,7 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
     for factor in independent or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
         named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]
-        yield Setting(factor.title, *named)
+        yield ComparedSetting(factor.title, *named)
 
 
 def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -> str:
@@ -128,10 +128,10 @@ def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -
 DIGEST_SHOWN: Final = 8
 
 
-def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[Setting, ...]:
+def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[ComparedSetting, ...]:
     """Return the settings that differ: first factors, then programs and machines, then pages."""
     known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
-    others = (Setting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
+    others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
     return (*matching.settings, *others)
 
 

@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.bootstrap import (
 from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
 from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
-from fastopen.analysis.statistics.certificate_sizes import Level, levels, round_trips_of_sizes
+from fastopen.analysis.statistics.certificate_sizes import SizeLevel, levels, round_trips_of_sizes
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
 from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max

@@ -14,7 +14,7 @@ SIZES_MIN: Final = 8
 
 
 @dataclass(frozen=True)
-class Level:
+class SizeLevel:
     """Consecutive sizes of a certificate chain with the same round trips to the first byte."""
 
     rtts: float
@@ -22,14 +22,14 @@ class Level:
     bytes_max: int
 
 
-def levels(rtts_of_bytes: Mapping[int, float]) -> list[Level]:
+def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
     """Return the levels of round trips, in the order of sizes."""
-    found: list[Level] = []
+    found: list[SizeLevel] = []
     for size, rtts in sorted(rtts_of_bytes.items()):
         if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
             found[-1] = replace(found[-1], bytes_max=size)
         else:
-            found.append(Level(rtts, size, size))
+            found.append(SizeLevel(rtts, size, size))
     return found
 
 

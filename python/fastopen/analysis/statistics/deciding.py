@@ -17,7 +17,7 @@ SPAN_MIN: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Level:
+class FactorLevel:
     """One value of a factor, and the cells that have it."""
 
     phrase: str
@@ -40,7 +40,7 @@ class Deciding:
     factor: Factor
     together: tuple[Factor, ...]
     """Other factors that vary together with `factor`, such as the RTT and the rates of `4g` and `fibre`."""
-    levels: tuple[Level, ...]
+    levels: tuple[FactorLevel, ...]
     """The factor's values, in the order of the experiment."""
 
 
@@ -86,6 +86,6 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     return Deciding(most, together, levels)
 
 
-def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[Level, ...]:
+def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[FactorLevel, ...]:
     found = grouped((factor.phrase_at(results.factors.point(cell.cell)), cell) for cell in cells)
-    return tuple(Level(phrase, tuple(of_level)) for phrase, of_level in found.items())
+    return tuple(FactorLevel(phrase, tuple(of_level)) for phrase, of_level in found.items())

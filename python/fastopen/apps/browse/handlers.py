@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tornado.web import Application, HTTPError
 
 from fastopen.analysis.attribution import changed_pieces
-from fastopen.analysis.comparison import Check, checks_of, compare_runs, parse_limit
+from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
 from fastopen.apps.browse.guard import PACKAGE, Answer, Desk, Guarded
 from fastopen.apps.browse.kept import Outline
 from fastopen.apps.browse.live import Progress, read_progress
@@ -372,7 +372,7 @@ async def runs_compared(at: Guarded) -> None:
 
     def compared() -> Markup:
         one = compare_runs(before, after)
-        checks: list[Check] = list(checks_of(asked, one.cells))
+        checks: list[LimitCheck] = list(checks_of(asked, one.cells))
         return comparison_section(one, checks)
 
     html = await at.kept.threads.run(compared)

@@ -22,7 +22,7 @@ from fastopen.engines.kernels import Kernel
 SCRIPT_S: Final = 120
 
 
-class Outcome(StrEnum):
+class ScriptOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
@@ -30,9 +30,9 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Result:
+class ScriptResult:
     script: str
-    outcome: Outcome
+    outcome: ScriptOutcome
     why: str
     """Empty if the script passed; otherwise packetdrill's message, or the known reason."""
     took_ms: int | None = None
@@ -70,18 +70,19 @@ class Conformance:
 
     linux: str
     engine: str
-    results: tuple[Result, ...]
+    results: tuple[ScriptResult, ...]
 
     @property
     def holds(self) -> bool:
         """Return True if no script failed without a known reason, and no evidence disagrees."""
         return all(
-            result.outcome is not Outcome.FAILED and result.agrees is not False for result in self.results
+            result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
+            for result in self.results
         )
 
     def tallies(self) -> Iterator[Tally]:
         """Group the results by the scripts' folders."""
-        groups: defaultdict[str, list[Result]] = defaultdict(list)
+        groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
         return starmap(self._tally, groups.items())
@@ -111,10 +112,10 @@ class Conformance:
         }
 
     @staticmethod
-    def _tally(group: str, results: Sequence[Result]) -> Tally:
+    def _tally(group: str, results: Sequence[ScriptResult]) -> Tally:
         count = Counter(result.outcome for result in results)
         compared = [result.agrees for result in results if result.agrees is not None]
-        outcomes = (count[Outcome.PASSED], count[Outcome.NOT_HERE], count[Outcome.FAILED])
+        outcomes = (count[ScriptOutcome.PASSED], count[ScriptOutcome.NOT_HERE], count[ScriptOutcome.FAILED])
         return Tally(group, *outcomes, len(compared), sum(compared))
 
 
@@ -169,15 +170,19 @@ def _records(
     return records
 
 
-def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Result:
+def _result(script: Script, record: dict[str, Any] | None, linux: str) -> ScriptResult:
     if record is None:
-        return Result(script.name, Outcome.NOT_HERE, "needs IPv6, which the virtual engine's kernel lacks")
+        return ScriptResult(
+            script.name,
+            ScriptOutcome.NOT_HERE,
+            "needs IPv6, which conform does not use in virtual time",
+        )
     took_ms = record["took_ms"]
     if record["exit_code"] == 0:
         known = [socket for socket in record["sockets"] if socket["is_known"]]
-        return Result(
+        return ScriptResult(
             script.name,
-            Outcome.PASSED,
+            ScriptOutcome.PASSED,
             "",
             took_ms,
             script.syn_data_acked(),
@@ -187,8 +192,8 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Result
     said = _complaint(script, record)
     reason: Known | None = known_reason(script.name, said, linux)
     if reason is not None:
-        return Result(script.name, Outcome.NOT_HERE, reason.words, took_ms)
-    return Result(script.name, Outcome.FAILED, said, took_ms)
+        return ScriptResult(script.name, ScriptOutcome.NOT_HERE, reason.words, took_ms)
+    return ScriptResult(script.name, ScriptOutcome.FAILED, said, took_ms)
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
 
-from fastopen.apps.kernels.archives import Archive, codename, machine_archives, rounds
+from fastopen.apps.kernels.archives import AptArchive, codename, machine_archives, rounds
 from fastopen.common.errors import MachineError
 from fastopen.common.process import output_of
 from fastopen.engines.kernels.store import version_key
@@ -88,7 +88,7 @@ class Apt:
             raise MachineError(f"apt could not fetch {package.name}: {_complaint(done.stderr)}", GIVE_SOURCE)
         return found[0]
 
-    def _update(self, archives: list[Archive]) -> str:
+    def _update(self, archives: list[AptArchive]) -> str:
         """Fetch the lists of packages. Return the error, if any; even then, fetched lists can be used."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 
 
 @dataclass(frozen=True)
-class Archive:
+class AptArchive:
     """An archive and suite. `signed_by` is apt's Signed-By: a file, fingerprints, a whole key, or empty."""
 
     uri: str
@@ -28,9 +28,9 @@ class Archive:
         return "\n".join(lines) + "\n"
 
 
-def machine_archives(apt: Path = APT) -> list[Archive]:
+def machine_archives(apt: Path = APT) -> list[AptArchive]:
     """Return the archives with a component `main` that apt uses on this machine, without duplicates."""
-    found: dict[Archive, None] = {}
+    found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
             text = path.read_text(encoding="utf-8")
@@ -53,20 +53,20 @@ def codename(os_release: Path = OS_RELEASE) -> str:
     return named[1] if named else ""
 
 
-def rounds(archives: list[Archive], release: str) -> list[list[Archive]]:
+def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return the archives to search in each round, until the source of a new enough kernel is found.
 
     First the backports to this release and to newer ones: short lists with the newest kernels. Then also all
     others: the machine's own archives and the newer releases. Suites that do not exist do no harm."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
-    backports = [Archive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
-    later = [Archive(a.uri, name, a.signed_by) for a in own for name in newer[1:]]
+    backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
+    later = [AptArchive(a.uri, name, a.signed_by) for a in own for name in newer[1:]]
     rest = dict.fromkeys(a for a in [*archives, *later] if a not in backports)
     return [part for part in (backports, [*backports, *rest]) if part]
 
 
-def _from_stanzas(text: str) -> Iterator[Archive]:
+def _from_stanzas(text: str) -> Iterator[AptArchive]:
     """Yield the enabled archives with the component `main` from text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = _fields(stanza)
@@ -75,7 +75,7 @@ def _from_stanzas(text: str) -> Iterator[Archive]:
         if "deb" in fields.get("types", "").split() and COMPONENT in fields.get("components", "").split():
             for uri in fields.get("uris", "").split():
                 for suite in fields.get("suites", "").split():
-                    yield Archive(uri, suite, fields.get("signed-by", ""))
+                    yield AptArchive(uri, suite, fields.get("signed-by", ""))
 
 
 def _fields(stanza: str) -> Mapping[str, str]:
@@ -94,7 +94,7 @@ def _fields(stanza: str) -> Mapping[str, str]:
     return fields
 
 
-def _from_lines(text: str) -> Iterator[Archive]:
+def _from_lines(text: str) -> Iterator[AptArchive]:
     """Yield the archives with the component `main` from lines `deb [options] uri suite components`
     (sources.list(5), "ONE-LINE-STYLE FORMAT")."""
     pattern = re.compile(
@@ -104,4 +104,4 @@ def _from_lines(text: str) -> Iterator[Archive]:
         entry = pattern.match(line.split("#")[0])
         if entry and COMPONENT in entry["rest"].split():
             signed = re.search(r"\bsigned-by=(\S+)", entry["options"] or "")
-            yield Archive(entry["uri"], entry["suite"], signed[1].replace(",", " ") if signed else "")
+            yield AptArchive(entry["uri"], entry["suite"], signed[1].replace(",", " ") if signed else "")

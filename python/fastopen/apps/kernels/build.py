@@ -19,7 +19,7 @@ from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.machine import MAKE_ROOM, TOOLS, check_processor, check_room
-from fastopen.apps.kernels.sources import Source, given_source, link_that_leads_out, packaged_source
+from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs
 from fastopen.engines.kernels.manifest import (
@@ -84,7 +84,7 @@ SHOWN_LINES: Final = 3
 
 
 @dataclass(frozen=True)
-class Request:
+class BuildRequest:
     """The kernel to build: from `source`, or else the newest from apt, or the newest of a `series` (`6.12`).
 
     `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts any installed kernel of this
@@ -105,7 +105,7 @@ class Built:
     new: bool
 
 
-def build_kernel(request: Request, watch: Watcher) -> Built:
+def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     """Build, test and install a kernel in the user's cache, or return one built from the same inputs.
 
     Raises InputError if the given source cannot be used, MachineError if this machine cannot build a kernel.
@@ -134,7 +134,7 @@ def build_kernel(request: Request, watch: Watcher) -> Built:
 
 @dataclass(frozen=True)
 class _Job:
-    request: Request
+    request: BuildRequest
     recipe: Recipe
     work: Path
     log: IO[bytes]
@@ -171,7 +171,7 @@ def _build(job: _Job) -> Built:
     return Built(_install(job, program, manifest), new=True)
 
 
-def _source(job: _Job) -> Source:
+def _source(job: _Job) -> KernelSource:
     if job.request.source is not None:
         return given_source(job.request.source)
     job.watch(Stage("asking apt", "for the newest kernel source"))
@@ -180,7 +180,7 @@ def _source(job: _Job) -> Source:
     return packaged_source(apt, package)
 
 
-def _unpack(job: _Job, source: Source, tree: Path) -> None:
+def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
     """Unpack the source into `tree`. Raises InputError if a given source is damaged or links elsewhere."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
@@ -193,13 +193,13 @@ def _unpack(job: _Job, source: Source, tree: Path) -> None:
         raise InputError(f"contains a link to a place outside it: {link}", str(job.request.source))
 
 
-def _key(source: Source, recipe: Recipe) -> str:
+def _key(source: KernelSource, recipe: Recipe) -> str:
     inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
     return hashlib.sha256(inputs.encode()).hexdigest()[:8]
 
 
 def _manifest(
-    job: _Job, source: Source, name: str, version: str, program: Path, arguments: list[str]
+    job: _Job, source: KernelSource, name: str, version: str, program: Path, arguments: list[str]
 ) -> Manifest:
     return Manifest(
         name=name,

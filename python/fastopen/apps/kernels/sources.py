@@ -27,7 +27,7 @@ _OUTER: Final = ("tar", "-x", "--wildcards", "./usr/src/*linux-source-*.tar*", f
 
 
 @dataclass
-class Source:
+class KernelSource:
     """The source of a kernel. `name` and `version` go into the manifest."""
 
     name: str
@@ -59,14 +59,14 @@ class Source:
             path.unlink()  # a download: the build needs its space
 
 
-def packaged_source(apt: Apt, package: Package) -> Source:
+def packaged_source(apt: Apt, package: Package) -> KernelSource:
     """Return the source of a package that apt offers. It is downloaded when it is unpacked."""
-    return Source(
+    return KernelSource(
         package.name, package.version, f"{package.name} {package.version}", partial(apt.download, package)
     )
 
 
-def given_source(path: Path) -> Source:
+def given_source(path: Path) -> KernelSource:
     """Return the source at `path`, given by --source. Its files are never changed.
 
     It is a folder, a package `linux-source-*.deb`, or a tarball such as those on kernel.org. Raises
@@ -75,12 +75,12 @@ def given_source(path: Path) -> Source:
     if path.is_dir():
         if not (path / "arch" / "um" / "Kconfig").is_file():
             raise InputError("not a Linux source: arch/um is missing", str(path), "give its top folder")
-        return Source(whole.name, "", _digest_of(whole), lambda: whole)
+        return KernelSource(whole.name, "", _digest_of(whole), lambda: whole)
     if not path.is_file():
         remedy = "give a kernel's source: a folder, tarball or .deb"
         raise InputError("no such file or folder", str(path), remedy)
     digest = sha256_of(path)
-    return Source(path.name, "", digest, lambda: whole, digest)
+    return KernelSource(path.name, "", digest, lambda: whole, digest)
 
 
 def _digest_of(folder: Path) -> str:

@@ -36,7 +36,7 @@ OF_SERVER: Final = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class BenchFigure:
     """A median over repeats, with its 95 % interval if there are enough repeats."""
 
     median: float
@@ -44,9 +44,9 @@ class Figure:
     n: int
 
 
-def figure(values: Sequence[float], seed: int) -> Figure | None:
+def figure(values: Sequence[float], seed: int) -> BenchFigure | None:
     """Return the median of the values with its interval; None if there are no values."""
-    return Figure(median(values), median_interval(values, seed), len(values)) if values else None
+    return BenchFigure(median(values), median_interval(values, seed), len(values)) if values else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
@@ -129,26 +129,26 @@ class CellRow:
         return sum(one.counters.origins.get(name, 0) for one in self.records.values())
 
     @property
-    def segments(self) -> Figure | None:
+    def segments(self) -> BenchFigure | None:
         """Return the server's TCP segments per transaction."""
         return self._figure([segments(one) for one in self.records.values()])
 
     @property
-    def threads_us(self) -> Figure | None:
+    def threads_us(self) -> BenchFigure | None:
         return self._figure([threads_us(one) for one in self.records.values()])
 
     @property
-    def core_us(self) -> Figure | None:
+    def core_us(self) -> BenchFigure | None:
         return self._figure([core_us(one) for one in self.records.values()])
 
     @property
-    def threads_change(self) -> Figure | None:
+    def threads_change(self) -> BenchFigure | None:
         """Return the change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
 
-    def _figure(self, values: Sequence[float | None]) -> Figure | None:
+    def _figure(self, values: Sequence[float | None]) -> BenchFigure | None:
         return figure([value for value in values if value is not None], self.seed)
 
     def as_json(self) -> dict[str, Any]:

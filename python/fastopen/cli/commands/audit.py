@@ -10,7 +10,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from fastopen.analysis.audit import QUESTIONS, Finding, PrintedCell, audit, read_table
+from fastopen.analysis.audit import QUESTIONS, AuditFinding, PrintedCell, audit, read_table
 from fastopen.analysis.audit.findings import MEANING
 from fastopen.cli.output import console, print_json, print_message
 from fastopen.common.grid import Column, figures, keys, listing
@@ -42,16 +42,16 @@ def command(
         print_audit(table.cells, findings, console())
 
 
-def print_audit(cells: Sequence[PrintedCell], findings: Sequence[Finding], target: Console) -> None:
+def print_audit(cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], target: Console) -> None:
     """Print the findings by table and cell, and then the number of findings of each kind."""
     for renderable in _renderables(cells, findings, target.width):
         target.print(renderable)
 
 
 def _renderables(
-    cells: Sequence[PrintedCell], findings: Sequence[Finding], width: int
+    cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
-    of_table: dict[str, dict[PrintedCell, list[Finding]]] = defaultdict(dict)
+    of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)
     sizes = Counter(cell.experiment for cell in cells)

@@ -8,8 +8,8 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.comparison import (
-    Check,
     Limit,
+    LimitCheck,
     RunComparison,
     Side,
     checks_of,
@@ -80,7 +80,7 @@ def _limits(texts: list[str]) -> list[Limit]:
     return limits
 
 
-def print_comparisons(compared: list[RunComparison], checks: list[list[Check]]) -> None:
+def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:
@@ -93,7 +93,7 @@ def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
     """Print the changes of a run on several kernels, from the first kernel to each other one."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
-    checks: list[list[Check]] = [[] for _ in compared]
+    checks: list[list[LimitCheck]] = [[] for _ in compared]
     if not as_json:
         print_comparisons(compared, checks)
         return
@@ -108,7 +108,7 @@ def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
 
 
 def _write(
-    compared: list[RunComparison], checks: list[list[Check]], html: Path | None, junit: Path | None
+    compared: list[RunComparison], checks: list[list[LimitCheck]], html: Path | None, junit: Path | None
 ) -> None:
     if html is not None:
         # The template engine takes longer to import than most comparisons.

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from fastopen.analysis.attribution import setups_slower, where_slower
-from fastopen.analysis.audit import Finding as AuditFinding
-from fastopen.analysis.audit import PrintedCell, audit
+from fastopen.analysis.audit import AuditFinding, PrintedCell, audit
 from fastopen.analysis.statistics import (
     CellResult,
     Effect,

@@ -133,7 +133,7 @@ def test_a_request_that_waited_for_its_first_byte_since_it_was_lost_is_said_to_h
     assert reason.endswith("1 segment of its connection had to be retransmitted (by the client), against 0")
 
 
-def test_as_many_segments_sent_again_are_said_to_have_delayed_the_other_load_less() -> None:
+def test_as_many_segments_retransmitted_are_said_to_have_delayed_the_other_load_less() -> None:
     def lost(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
         own["client"] = {**own["client"], "retransmits": 0}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import fastopen
-from fastopen.analysis.audit import QUESTIONS, Finding, audit, read_table
+from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
 from made_up_run import made_up_page, made_up_plan, made_up_run
@@ -25,14 +25,14 @@ def published() -> Path:
     return folder / "published.csv"
 
 
-def findings(path: Path, *rows: str, header: str = HEADER) -> list[Finding]:
+def findings(path: Path, *rows: str, header: str = HEADER) -> list[AuditFinding]:
     """Return the findings of the audit of a table with these rows, to which the experiment `e` is added."""
     path = path / "table.csv"
     path.write_text("\n".join([header, *(f"e,{row}" for row in rows)]) + "\n")
     return audit(read_table(path).cells)
 
 
-def kinds(found: list[Finding]) -> list[tuple[int, str]]:
+def kinds(found: list[AuditFinding]) -> list[tuple[int, str]]:
     return [(int(finding.cell.rtt_ms), finding.kind) for finding in found]
 
 

@@ -16,10 +16,10 @@ import pytest
 from command_line import fastopen
 from fastopen.analysis.comparison import (
     Basis,
+    LimitVerdict,
     Outcome,
     RunComparison,
     Side,
-    Verdict,
     checks_of,
     compare_runs,
     parse_limit,
@@ -48,7 +48,7 @@ def compared(before: Path, after: Path) -> RunComparison:
     return compare_runs(read_side(before), read_side(after))
 
 
-def verdicts(found: RunComparison, limit: str) -> list[Verdict]:
+def verdicts(found: RunComparison, limit: str) -> list[LimitVerdict]:
     return [check.verdict for check in checks_of([parse_limit(limit)], found.cells)]
 
 
@@ -58,7 +58,7 @@ def test_a_run_compared_with_itself_is_the_same_in_every_cell(tmp_path: Path) ->
     assert {cell.outcome for cell in found.cells} == {Outcome.SAME}
     assert len(found.cells) == 6
     assert (found.settings, found.only_before, found.only_after) == ((), (), ())
-    assert verdicts(found, "plt +0%") == [Verdict.HOLDS] * 6
+    assert verdicts(found, "plt +0%") == [LimitVerdict.HOLDS] * 6
 
 
 def test_a_setting_that_each_run_has_once_is_named_and_cells_match_by_what_remains(tmp_path: Path) -> None:
@@ -145,16 +145,16 @@ def test_pairs_show_what_samples_cannot() -> None:
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        ("plt +1%", Verdict.FAILS),
-        ("plt + 90 %", Verdict.HOLDS),
-        ("plt +1ms", Verdict.FAILS),
-        ("plt +1s", Verdict.HOLDS),
-        ("plt -1%", Verdict.HOLDS),
-        ("saving -0.5", Verdict.HOLDS),
-        ("saving +0.5 points", Verdict.FAILS),
+        ("plt +1%", LimitVerdict.FAILS),
+        ("plt + 90 %", LimitVerdict.HOLDS),
+        ("plt +1ms", LimitVerdict.FAILS),
+        ("plt +1s", LimitVerdict.HOLDS),
+        ("plt -1%", LimitVerdict.HOLDS),
+        ("saving -0.5", LimitVerdict.HOLDS),
+        ("saving +0.5 points", LimitVerdict.FAILS),
     ],
 )
-def test_a_limit_holds_or_fails(limit: str, expected: Verdict, tmp_path: Path) -> None:
+def test_a_limit_holds_or_fails(limit: str, expected: LimitVerdict, tmp_path: Path) -> None:
     found = compared(run(tmp_path / "a", rtts_ms=(20,)), run(tmp_path / "b", rtts_ms=(40,)))
     own = [
         check for check in checks_of([parse_limit(limit)], found.cells) if check.change.name == "one, warm"
@@ -173,7 +173,7 @@ def test_a_cell_that_lost_its_valid_loads_fails_every_limit(tmp_path: Path) -> N
     with RunStore.open(before) as store:
         jobs = list(store.jobs())
     found = compared(before, run(tmp_path / "b", rtts_ms=(20,), late=jobs))
-    assert verdicts(found, "plt +1%") == [Verdict.HOLDS, Verdict.HOLDS, Verdict.INVALID]
+    assert verdicts(found, "plt +1%") == [LimitVerdict.HOLDS, LimitVerdict.HOLDS, LimitVerdict.INVALID]
 
 
 def test_the_command_says_first_what_differs_and_exits_with_1_where_a_limit_fails(tmp_path: Path) -> None:

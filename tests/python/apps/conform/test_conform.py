@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.apps.conform import Conformance, Outcome, Result
+from fastopen.apps.conform import Conformance, ScriptOutcome, ScriptResult
 from fastopen.apps.conform.scripts import KNOWN, Known, Script, known_reason, stage
 from fastopen.common.errors import InputError
 from places import SHARED
@@ -118,14 +118,14 @@ def test_each_known_reason_has_words_and_a_version_of_linux() -> None:
 
 
 def test_evidence_agrees_where_what_it_could_not_read_explains_the_rest() -> None:
-    def result(said: int, read: int, unread: int) -> Result:
-        return Result("g/s", Outcome.PASSED, "", 1, said, read, unread)
+    def result(said: int, read: int, unread: int) -> ScriptResult:
+        return ScriptResult("g/s", ScriptOutcome.PASSED, "", 1, said, read, unread)
 
     assert [result(2, 2, 0).agrees, result(2, 1, 1).agrees] == [True, True]
     assert [result(2, 1, 0).agrees, result(1, 2, 0).agrees] == [False, False]
-    assert Result("g/s", Outcome.FAILED, "why").agrees is None
+    assert ScriptResult("g/s", ScriptOutcome.FAILED, "why").agrees is None
     assert not Conformance("7.3", "host", (result(2, 1, 0),)).holds
-    assert Conformance("7.3", "host", (Result("g/s", Outcome.NOT_HERE, "why"),)).holds
+    assert Conformance("7.3", "host", (ScriptResult("g/s", ScriptOutcome.NOT_HERE, "why"),)).holds
 
 
 @pytest.fixture(name="answers")

@@ -7,7 +7,7 @@ import pytest
 
 from fastopen.apps.kernels import apt, archives
 from fastopen.apps.kernels.apt import Apt, Package
-from fastopen.apps.kernels.archives import Archive, codename, machine_archives, rounds
+from fastopen.apps.kernels.archives import AptArchive, codename, machine_archives, rounds
 from fastopen.common.errors import MachineError
 
 STANZAS = """\
@@ -73,20 +73,20 @@ def test_a_key_inside_a_list_is_kept_as_it_is(tmp_path: Path) -> None:
 
 def test_backports_of_newer_releases_come_first_then_all_else() -> None:
     own = [
-        Archive("http://m.test/debian", "bookworm"),
-        Archive("http://s.test/security", "bookworm-security"),
+        AptArchive("http://m.test/debian", "bookworm"),
+        AptArchive("http://s.test/security", "bookworm-security"),
     ]
     first, second = rounds(own, "bookworm")
     assert [archive.suite for archive in first][:2] == ["bookworm-backports", "trixie-backports"]
     assert {archive.uri for archive in first} == {"http://m.test/debian"}
     assert set(own) < set(second)
-    assert Archive("http://m.test/debian", "trixie") in second
+    assert AptArchive("http://m.test/debian", "trixie") in second
 
 
 def test_an_unknown_distribution_is_asked_for_its_own(tmp_path: Path) -> None:
     (tmp_path / "os-release").write_text('NAME="Other"\nVERSION_CODENAME=noble\n')
     assert codename(tmp_path / "os-release") == "noble"
-    own = [Archive("http://m.test/ubuntu", "noble")]
+    own = [AptArchive("http://m.test/ubuntu", "noble")]
     assert rounds(own, "noble")[-1][-1] == own[0]
     assert codename(tmp_path / "absent") == ""
 
@@ -97,7 +97,7 @@ def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(apt, "machine_archives", lambda: [Archive("http://m.test/debian", "bookworm")])
+    monkeypatch.setattr(apt, "machine_archives", lambda: [AptArchive("http://m.test/debian", "bookworm")])
     monkeypatch.setattr(apt, "codename", lambda: "bookworm")
     script(folder / "dpkg-deb", "exit 0")
     script(folder / "apt-get", 'echo "$@" >> "$0.log"')

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from fastopen.apps.conform import Conformance, Outcome, Result, conform
+from fastopen.apps.conform import Conformance, ScriptOutcome, ScriptResult, conform
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -92,8 +92,12 @@ def _print(done: Conformance, *, every: bool) -> None:
     print_line(done.line())
 
 
-def _line(result: Result) -> Text:
-    styles = {Outcome.PASSED: "green", Outcome.FAILED: "bold red", Outcome.NOT_HERE: "yellow"}
+def _line(result: ScriptResult) -> Text:
+    styles = {
+        ScriptOutcome.PASSED: "green",
+        ScriptOutcome.FAILED: "bold red",
+        ScriptOutcome.NOT_HERE: "yellow",
+    }
     line = Text.assemble((f"{result.outcome.value:9}", styles[result.outcome]), " ", result.script)
     if result.why:
         line.append(f"\n          {result.why}")

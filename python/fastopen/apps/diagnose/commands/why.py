@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
-from fastopen.apps.diagnose.why import Finding, Machine, diagnose, growth, read_machine
+from fastopen.apps.diagnose.why import Machine, Observation, diagnose, growth, read_machine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural
@@ -75,7 +75,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
 
 
 def _document(
-    machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]
+    machine: Machine, counted: Mapping[str, int], since: str, findings: list[Observation]
 ) -> dict[str, Any]:
     return {
         "format": "fastopen-why/1",
@@ -107,7 +107,7 @@ def _of_interest(counted: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Finding]) -> None:
+def _print(machine: Machine, counted: Mapping[str, int], since: str, findings: list[Observation]) -> None:
     faults = [finding for finding in findings if finding.fault]
     found = f"TFO has {plural(len(faults), 'problem')} here" if faults else "No problem found"
     print_line(f"{found}, by settings, listeners and counters {since}.")

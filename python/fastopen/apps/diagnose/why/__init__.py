@@ -1,4 +1,4 @@
 """Diagnose TCP Fast Open on this machine's own network from its settings, listeners and counters."""
 
-from fastopen.apps.diagnose.why.diagnosis import Finding, diagnose
-from fastopen.apps.diagnose.why.machine import Listener, Machine, growth, read_machine
+from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
+from fastopen.apps.diagnose.why.machine import LocalListener, Machine, growth, read_machine

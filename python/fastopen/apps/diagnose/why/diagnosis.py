@@ -19,7 +19,7 @@ from fastopen.apps.diagnose.behaviours import (
     Behaviour,
     named,
 )
-from fastopen.apps.diagnose.why.machine import Listener, Machine
+from fastopen.apps.diagnose.why.machine import LocalListener, Machine
 
 # Bits of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
 CLIENT: Final = 0x1
@@ -33,7 +33,7 @@ SHORT_QUEUE: Final = 5
 
 
 @dataclass(frozen=True)
-class Finding:
+class Observation:
     """A finding. `rows` are the behaviours that may cause it: they may look the same from one end."""
 
     key: str
@@ -45,15 +45,15 @@ class Finding:
     todo: str = ""
 
 
-def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Finding]:
+def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
     """Return the findings on the machine, settings and listeners first. `grown` has counters or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
-def _settings(machine: Machine) -> Iterator[Finding]:
+def _settings(machine: Machine) -> Iterator[Observation]:
     value = machine.fastopen
     if "net.ipv4.tcp_fastopen" not in machine.settings:
-        yield Finding(
+        yield Observation(
             "unsupported", True, "this kernel has no net.ipv4.tcp_fastopen", (), "use another kernel"
         )
         return
@@ -61,22 +61,24 @@ def _settings(machine: Machine) -> Iterator[Finding]:
     both_on = _set(value | CLIENT | SERVER)
     if not value & CLIENT:
         says = f"net.ipv4.tcp_fastopen is {value}: clients of this machine never request a cookie"
-        yield Finding("client-off", True, says, (), both_on)
+        yield Observation("client-off", True, says, (), both_on)
     if not value & SERVER:
         says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine send no cookies"
-        yield Finding(
+        yield Observation(
             "server-off", any(one.queue for one in machine.listeners), says, named("no-queue"), both_on
         )
     if value & CLIENT and value & CLIENT_NO_COOKIE:
         says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"
         says += " ordinary server does not accept"
-        yield Finding("client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE))
+        yield Observation(
+            "client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE)
+        )
     if value & SERVER and value & SERVER_NO_COOKIE:
         says = (
             f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers accept data from forged addresses, too,"
         )
         says += " and send no cookies, so ordinary clients never send data"
-        yield Finding("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
+        yield Observation("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
     seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
     times = machine.counters.get(BLACKHOLE, 0)
     if seconds and times:
@@ -86,10 +88,10 @@ def _settings(machine: Machine) -> Iterator[Finding]:
         says += " after the first, longer after each further one"
         todo = "if the path is known to be good, as root:"
         todo += " sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=0"
-        yield Finding("blackhole", True, says, named("drop-answers"), todo)
+        yield Observation("blackhole", True, says, named("drop-answers"), todo)
 
 
-def _listeners(machine: Machine) -> Iterator[Finding]:
+def _listeners(machine: Machine) -> Iterator[Observation]:
     if not machine.fastopen & SERVER:
         return
     known = [listener for listener in machine.listeners if listener.queue is not None]
@@ -100,35 +102,37 @@ def _listeners(machine: Machine) -> Iterator[Finding]:
         says += " which sends no cookie on this kernel"
         todo = "switch MPTCP off in the server (Go: GODEBUG=multipathtcp=0), or as root:"
         todo += " sysctl -w net.mptcp.enabled=0"
-        yield Finding("mptcp-listener", True, says, named("no-queue"), todo)
+        yield Observation("mptcp-listener", True, says, named("no-queue"), todo)
     plain = [one for one in known if one.able]
     if plain and not any(one.queue for one in plain):
         says = f"none of the {len(plain)} visible listeners has a TFO queue: {_named(plain)}."
         says += " The sysctl is not enough: the server has to request the queue"
-        yield Finding("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
+        yield Observation("no-queue", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     for listener in plain:
         if listener.queue and listener.queue < SHORT_QUEUE:
             says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) holds"
             says += f" {listener.queue} connections with data in the SYN until they are established;"
             says += " further ones fall back"
-            yield Finding("short-queue", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
+            yield Observation(
+                "short-queue", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy
+            )
 
 
-def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
+def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]:
     active, failed = grown.get(ACTIVE, 0), grown.get(ACTIVE_FAIL, 0)
     if active:
         says = f"{ACTIVE} counted {active}: data in the SYN was acknowledged"
-        yield Finding("client-works", False, says, named("none"))
+        yield Observation("client-works", False, says, named("none"))
         silent = grown.get(TIMEOUTS, 0) - grown.get(SYN_RETRANS, 0)
         if silent > 0 and not grown.get(BLACKHOLE):
             says = f"{silent} time-outs of established connections beside that: loss, or nothing comes back"
             says += " after data in the SYN"
-            yield Finding("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
+            yield Observation("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
     if grown.get(BLACKHOLE):
         says = f"{BLACKHOLE} counted {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
         says += " was accepted"
         row = named("drop-answers")
-        yield Finding(
+        yield Observation(
             "client-blackhole",
             True,
             says,
@@ -145,11 +149,11 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         says += ". Linux caches cookies per address, so after one port sends a cookie, clients send data to"
         says += " every port there"
         todo = "run fastopen probe HOST to find the cause"
-        yield Finding("client-fails", True, says, rows, todo)
+        yield Observation("client-fails", True, says, rows, todo)
     elif failed:
         says = f"{ACTIVE_FAIL} and {PASSIVE} counted {failed} and {grown[PASSIVE]}: of connections whose data"
         says += " in the SYN a server here took, answers were lost, or clients here have failed"
-        yield Finding(
+        yield Observation(
             "answers-lost",
             True,
             says,
@@ -162,13 +166,13 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
     if attempts:
         says = f"{ATTEMPT_FAILS} counted {attempts} of {opened} connections: refused, or never answered"
         todo = "fastopen probe HOST shows if the server refuses all, or the path refuses SYNs with data"
-        yield Finding("refused", True, says, named("rst-syn-data"), todo)
+        yield Observation("refused", True, says, named("rst-syn-data"), todo)
     elif grown.get(SYN_RETRANS):
         says = f"{grown[SYN_RETRANS]} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
         # TCPFastOpenActiveFail grows with the SYN-ACK, or when the connection is given up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
-        yield Finding("asking-lost", True, says, rows, "fastopen probe HOST")
+        yield Observation("asking-lost", True, says, rows, "fastopen probe HOST")
     elif opened:
         says = f"{opened} connections were opened and none had data in its SYN: programs did not request TFO,"
         says += " or had no cookie"
@@ -177,7 +181,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
         todo = "fastopen exec -- COMMAND requests it for any program; fastopen probe HOST shows if a server"
         todo += " hands out cookies"
         rows = named("no-queue", "strip-option", "strip-both", "strip-synack-option")
-        yield Finding("client-idle", False, says, rows, todo)
+        yield Observation("client-idle", False, says, rows, todo)
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
@@ -195,22 +199,22 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
             yield row
 
 
-def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
+def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]:
     taken, asked = grown.get(PASSIVE, 0), grown.get(COOKIE_REQD, 0)
     if taken:
         says = f"{PASSIVE} counted {taken}: servers here accepted data in SYNs"
-        yield Finding("server-works", False, says, named("none", "strip-data"))
+        yield Observation("server-works", False, says, named("none", "strip-data"))
     if grown.get(OVERFLOW):
         says = f"{OVERFLOW} counted {grown[OVERFLOW]}: times that a listener's TFO queue was full"
-        yield Finding("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
+        yield Observation("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
     if grown.get(PASSIVE_FAIL):
         says = f"{PASSIVE_FAIL} counted {grown[PASSIVE_FAIL]}: cookies were not valid here"
-        yield Finding(
+        yield Observation(
             "cookies-not-valid", True, says, named("break-cookie"), BEHAVIOURS["break-cookie"].remedy
         )
     elif asked and not taken and not _hands_out_cookies(machine):
         says = f"{COOKIE_REQD} counted {asked}: clients requested cookies, but no listener here sends them"
-        yield Finding("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
+        yield Observation("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
     elif asked and not taken:
         says = f"{COOKIE_REQD} counted {asked} and {PASSIVE} nothing: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
@@ -226,13 +230,13 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Finding]:
             says += "clients "
         says += "get cookies and do not return with them: they connect once, or the way to or from"
         says += " them breaks it"
-        yield Finding("cookies-unused", True, says, rows, todo)
+        yield Observation("cookies-unused", True, says, rows, todo)
     elif (
         not taken and not asked and machine.fastopen & SERVER and any(one.queue for one in machine.listeners)
     ):
         says = "listeners have a TFO queue, but no client requested a cookie: no current browser does, or"
         says += " the path removes the option from SYNs"
-        yield Finding(
+        yield Observation(
             "server-idle",
             False,
             says,
@@ -249,7 +253,7 @@ def _hands_out_cookies(machine: Machine) -> bool:
     return not listeners or bool(machine.fastopen & SERVER_ALL) or any(one.queue != 0 for one in listeners)
 
 
-def _named(listeners: Sequence[Listener]) -> str:
+def _named(listeners: Sequence[LocalListener]) -> str:
     """Return the addresses and processes of at most four listeners."""
     return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
 

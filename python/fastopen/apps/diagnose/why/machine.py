@@ -29,7 +29,7 @@ METRICS_S: Final = 10
 
 
 @dataclass(frozen=True)
-class Listener:
+class LocalListener:
     """A listening socket. `queue` and `process` are None if this user may not inspect the process."""
 
     address: str
@@ -52,7 +52,7 @@ class Machine:
     """`set` or `none`; None if this user cannot read the key."""
     counters: Mapping[str, int]
     """The counters of TcpExt and Tcp since the namespace was made."""
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[LocalListener, ...] = ()
     cookies: int | None = None
     """The number of servers whose cookies the kernel stores; None if it is unknown."""
     unseen: tuple[str, ...] = field(default=())
@@ -109,7 +109,7 @@ def sysctl(name: str) -> str | None:
         return None
 
 
-def _listeners() -> Iterator[Listener]:
+def _listeners() -> Iterator[LocalListener]:
     """Yield the TCP and MPTCP listeners. Their queues are read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -129,15 +129,15 @@ def _listeners() -> Iterator[Listener]:
             found = seen[inode]
             if found.mptcp:  # already yielded
                 continue
-            yield Listener(address, port, found.queue, process=found.process)
+            yield LocalListener(address, port, found.queue, process=found.process)
         elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
-            yield Listener(address, port, None)
+            yield LocalListener(address, port, None)
 
 
-def _asked(inodes: set[str]) -> dict[str, Listener]:
+def _asked(inodes: set[str]) -> dict[str, LocalListener]:
     """Map inodes to listening sockets: the TCP sockets of `inodes`, and all MPTCP sockets. They are found
     among the descriptors of this network namespace's processes, as far as this user may inspect these."""
-    found: dict[str, Listener] = {}
+    found: dict[str, LocalListener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -168,7 +168,7 @@ def _has_mptcp_sockets() -> bool:
     return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
 
 
-def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
+def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
     """Return the listening TCP or MPTCP socket behind a process's descriptor; None if it is another kind of
     socket, does not listen, or cannot be read. `is_tcp`: its inode is listed as a TCP listener."""
     own = _duplicate(pid, descriptor)
@@ -192,7 +192,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> Listener | None:
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         name = str(pid)
-    return Listener(host, port, queue, mptcp, able, name)
+    return LocalListener(host, port, queue, mptcp, able, name)
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fastopen.apps.kernels.build import Request, Stage, build_kernel
+from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption
@@ -81,7 +81,7 @@ def build(
         raise InputError("cannot be combined with --source", "--version", "drop one of them")
     if version is not None and not re.fullmatch(r"\d+\.\d+", version):
         raise InputError(f"{version!r} is not a version of Linux", "--version", "write X.Y, such as 6.12")
-    request = Request(source, version, force, if_missing, jobs)
+    request = BuildRequest(source, version, force, if_missing, jobs)
     with BuildWatcher(errors_console(), quiet) as watcher:
         built = build_kernel(request, watcher)
     if json:

@@ -41,7 +41,7 @@ NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOT
 
 
 @dataclass(frozen=True)
-class Server:
+class GuestServer:
     """A program that serves at a host of the world."""
 
     host: str
@@ -193,7 +193,7 @@ def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, 
             raise InputError("needs --engine virtual", name)
 
 
-def _server(text: str) -> Server:
+def _server(text: str) -> GuestServer:
     named = NAMED.fullmatch(text)
     host, line = (named[1].lower(), named[2]) if named else (SERVER_HOST, text)
     try:
@@ -204,10 +204,10 @@ def _server(text: str) -> Server:
         raise InputError("is empty", f"--serve {text}", "[NAME=]COMMAND")
     if host == "localhost" or host.replace(".", "").isdigit():
         raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
-    return Server(host, words)
+    return GuestServer(host, words)
 
 
-def _page_of_hosts(servers: Sequence[Server]) -> Page:
+def _page_of_hosts(servers: Sequence[GuestServer]) -> Page:
     """Return a page that has the servers' hosts and no content."""
     hosts = dict.fromkeys(server.host for server in servers)
     resources = tuple(

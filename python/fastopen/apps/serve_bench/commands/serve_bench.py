@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
-from fastopen.apps.serve_bench.results import OF_SERVER, Figure, is_alone, percentile
+from fastopen.apps.serve_bench.results import OF_SERVER, BenchFigure, is_alone, percentile
 from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -222,7 +222,7 @@ def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
         yield _with_interval(row.core_us, ".1f")
 
 
-def _with_interval(figure: Figure | None, digits: str) -> Entry:
+def _with_interval(figure: BenchFigure | None, digits: str) -> Entry:
     if figure is None:
         return Entry("-")
     aside = "" if figure.interval is None else "[{0:{2}},{3}{1:{2}}]".format(*figure.interval, digits, NBSP)

@@ -24,14 +24,14 @@ from fastopen.apps.diagnose.behaviours import (
     RETRANS,
     SYN_RETRANS,
 )
-from fastopen.apps.diagnose.why import Listener, Machine, diagnose, read_machine
+from fastopen.apps.diagnose.why import LocalListener, Machine, diagnose, read_machine
 from places import ROOT
 
 SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]
-QUEUE = (Listener("0.0.0.0", 443, 256, process="nginx"),)
+QUEUE = (LocalListener("0.0.0.0", 443, 256, process="nginx"),)
 
 
-def machine(fastopen: int = 3, listeners: tuple[Listener, ...] = (), **settings: int) -> Machine:
+def machine(fastopen: int = 3, listeners: tuple[LocalListener, ...] = (), **settings: int) -> Machine:
     return Machine({"net.ipv4.tcp_fastopen": fastopen, **settings}, "set", {}, listeners, cookies=0)
 
 
@@ -224,8 +224,8 @@ def test_both_sides_that_are_off_have_one_remedy() -> None:
 
 
 def test_multipath_listeners_have_no_fast_open_where_the_kernel_says_so() -> None:
-    unable = machine(listeners=(Listener("0.0.0.0", 80, 0, mptcp=True, able=False),))
-    able = machine(listeners=(Listener("0.0.0.0", 80, 16, mptcp=True),))
+    unable = machine(listeners=(LocalListener("0.0.0.0", 80, 0, mptcp=True, able=False),))
+    able = machine(listeners=(LocalListener("0.0.0.0", 80, 16, mptcp=True),))
     assert "mptcp-listener" in {one.key for one in diagnose(unable, {})}
     assert not any(one.fault for one in diagnose(able, {}))
 
