@@ -1,4 +1,5 @@
-"""Find references from one resource to another: by the syntax of documents and stylesheets, or by search."""
+"""Find references from one resource to another, by parsing documents and stylesheets or by searching any text
+for known URLs."""
 
 from fastopen.pages.references.named import names_in
 from fastopen.pages.references.spelled import NameIndex, find_reference
