@@ -1,4 +1,4 @@
-"""Check the format of the URLs in a page, and convert other URLs into it."""
+"""Check that URLs have the format of page URLs, and convert other URLs into this format."""
 
 import ipaddress
 import re
@@ -13,7 +13,8 @@ _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
-# A recording names the same URLs again and again (referers, call stacks), and a run reads its pages again.
+# Number of cached results. A recording names the same URLs again and again (referers, call stacks), and a run
+# reads its pages more than once.
 _REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -76,8 +77,9 @@ def target_of(url: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
-    """Return `raw` as a page URL (without fragment and user name, host in lower case, with escapes), or None
-    if it is not an http or https URL. A relative URL is resolved against `base`."""
+    """Convert `raw` to a page URL: without fragment, user name and default port, with the host in lower case
+    and the path percent-encoded. Return None if `raw` is not a valid http or https URL. A relative URL is
+    resolved against `base`."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)
@@ -111,7 +113,8 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _ascii_host(parts: SplitResult) -> str | None:
-    """Return the host in lower case and ASCII (international names as in DNS); None if it is invalid."""
+    """Return the host in lower case and ASCII; None if the host is invalid. International names are encoded
+    as in DNS."""
     host = _host_of_netloc(parts.netloc).lower()
     if not host.isascii():
         try:
@@ -122,12 +125,10 @@ def _ascii_host(parts: SplitResult) -> str | None:
 
 
 def _canonical(host: str) -> str | None:
-    """Return the host as the URL standard writes it, or None if it is invalid.
+    """Return the host in the form of the URL standard; None if the host is invalid.
 
-    See https://url.spec.whatwg.org/#host-parsing.
-
-    A host whose last label is a number must be an IPv4 address of four numbers: short notations (127.1) are
-    rejected. An international label must be decodable.
+    See https://url.spec.whatwg.org/#host-parsing. A host whose last label is a number must be an IPv4 address
+    of four numbers: short notations (127.1) are rejected. An international label must be valid Punycode.
     """
     if host.startswith("["):
         try:
@@ -157,5 +158,5 @@ def _canonical(host: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """Percent-encode the characters that a request line must not have. Lone surrogates become U+FFFD."""
+    """Percent-encode the characters that a request line must not contain. Lone surrogates become U+FFFD."""
     return quote(_LONE_SURROGATE.sub("\ufffd", text), safe=_KEPT)
