@@ -11,14 +11,12 @@ from typing import IO, Final
 
 from fastopen.common.temporary import filling, new_temporary_file
 
-# A store with more bytes of bodies moves them to a file: a recording of 100 MB should not take as much
-# memory.
+# Larger stores use a file, so that a recording of 100 MB does not take up 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """A store of bodies, each of which is written once and read on demand. Its file is deleted with the
-    store."""
+    """A store of bodies. Each is written once and read on demand. The file is deleted with the store."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()

@@ -21,8 +21,8 @@ MAX_UNPACKED_BYTES: Final = 2**30
 # Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "if you trust the file, raise the limit with --max-unpacked"
-# Limit for the text that is searched for URLs, at some GB/s. Each search counts as _SEARCH_BYTES more, for
-# its fixed cost.
+# Limit for the text that is searched for URLs, at some GB/s. A search counts as _SEARCH_BYTES more: its fixed
+# cost.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
 # A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
@@ -80,8 +80,8 @@ def begin_file() -> None:
 
 
 def spend(size: int) -> None:
-    """Subtract `size` from the bytes that the current input may still unpack to. Raises InputError if too few
-    are left."""
+    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -103,8 +103,8 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from the steps of work that the current file may still use. Raises InputError if too
-    few are left."""
+    """Subtract `steps` from those that the current file may still use. Raises InputError if too few are
+    left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:

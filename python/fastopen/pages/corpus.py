@@ -181,8 +181,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Load the chosen pages, and keep their order. Each file is read once, even if several of its pages are
-    chosen."""
+    """Load the chosen pages, in order. A file is read only once, even if several of its pages are chosen."""
     files = list(dict.fromkeys(one.file for one in chosen if one.page is None))
     wanted: dict[Path, set[str]] = {}
     for one in chosen:

@@ -93,8 +93,8 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return the next `size` unpacked bytes, fewer at the end. Calls read1, because read would lose the
-        bytes before damage."""
+        """Return the next `size` unpacked bytes, fewer at the end or before damage (read would raise and lose
+        them)."""
         parts: list[bytes] = []
         missing = size
         try:

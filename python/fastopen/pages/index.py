@@ -1,5 +1,4 @@
-"""Index a corpus: collect facts about every page of many files. Each process has one file in memory at a
-time."""
+"""Index a corpus: collect facts about every page of many files. Each process holds one file at a time."""
 
 import os
 import signal

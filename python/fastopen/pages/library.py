@@ -158,8 +158,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise an InputError that names the format of the text, if users are likely to give this format by
-    mistake."""
+    """Raise an InputError that names the format of the text, if it is a format often given by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -230,8 +229,8 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. If there is no page, raises InputError with `place` and similar
-        URLs."""
+        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if there is no such
+        page."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

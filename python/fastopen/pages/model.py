@@ -148,8 +148,8 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Server think times and reference positions that explain a recording as well as the page's own
-    values."""
+    """Server think times and reference positions that explain a recording as well as the page's own values
+    do."""
 
     model_config = _CONFIG
 

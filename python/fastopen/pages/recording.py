@@ -40,8 +40,8 @@ class RecordedExchange:
 
     @property
     def stalled(self) -> float:
-        """Return the time from `asked` to `sent` in ms, without the name lookup and the handshakes; at least
-        0."""
+        """Return the time from `asked` to `sent` in ms, without name lookup and handshakes; never
+        negative."""
         return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
 
 

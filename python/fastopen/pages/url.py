@@ -113,8 +113,8 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _ascii_host(parts: SplitResult) -> str | None:
-    """Return the host in lower case and ASCII; None if the host is invalid. International names are encoded
-    as in DNS."""
+    """Return the host in lower case and ASCII, with international names encoded as in DNS; None if
+    invalid."""
     host = _host_of_netloc(parts.netloc).lower()
     if not host.isascii():
         try:

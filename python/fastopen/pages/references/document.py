@@ -79,8 +79,7 @@ def _known(charset: str | None) -> str | None:
 
 
 def _spellings(charset: str) -> Iterator[str]:
-    """Yield names of a charset: as given, then Python's name for it. Python knows more aliases than
-    libxml2."""
+    """Yield names of a charset: as given, then Python's name, as Python knows more aliases than libxml2."""
     yield charset
     with suppress(LookupError, ValueError):
         yield codecs.lookup(charset).name

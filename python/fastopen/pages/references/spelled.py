@@ -60,8 +60,7 @@ def _spellings(url: str, base: str) -> list[bytes]:
 
 
 def _relative(path: str, url: str, base: str) -> list[str]:
-    """Return spellings of the path that a stylesheet or document at `base` may use; empty if `base` has
-    another host."""
+    """Return spellings of the path that texts at `base` may use; empty if `base` has another host."""
     here = urlsplit(base)
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []
@@ -69,8 +68,7 @@ def _relative(path: str, url: str, base: str) -> list[str]:
     return [f"({relative}", f'"{relative}', f"'{relative}", f"({path}", f'"{path}', f"'{path}"]
 
 
-# Characters that are the same in every spelling of a URL: neither percent-encoding nor escaping in HTML or
-# strings changes them.
+# Characters that neither percent-encoding nor escaping in HTML or in a string changes.
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SPACES_BETWEEN: Final = bytes(byte if _RUN.fullmatch(chr(byte)) else 0x20 for byte in range(256))
 _BYTES_A_STEP: Final = 64
