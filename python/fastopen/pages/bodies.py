@@ -60,8 +60,7 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Mapping of each resource's index to its body, which is read from the store on each access. `heads` maps
-    indices to the heads of responses."""
+    """Mapping from resources' indices to bodies, read from the store on access. `heads`: response heads."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)

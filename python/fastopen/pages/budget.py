@@ -21,8 +21,7 @@ MAX_UNPACKED_BYTES: Final = 2**30
 # Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "if you trust the file, raise the limit with --max-unpacked"
-# Limit for the text that is searched for URLs, at some GB/s. A search counts as _SEARCH_BYTES more: its fixed
-# cost.
+# Limit of searched text. Searches run at some GB/s; each counts _SEARCH_BYTES more for its fixed cost.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
 # A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
@@ -124,8 +123,7 @@ def may_search(size: int) -> bool:
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read a whole file and subtract its size from the budget. Raises InputError if the file is longer than
-    `limit` bytes, or if too little of the budget is left."""
+    """Read a file within the budget. Raises InputError if it has over `limit` bytes or exceeds the budget."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)
@@ -134,9 +132,8 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Unpack `source` into a temporary file, and subtract the size from the budget. Raises InputError if too
-    little of the budget is left. If `source` is damaged, its reader's error is raised after the data before
-    the damage was written."""
+    """Unpack `source` into a temporary file, within the budget. Data before any damage is written. Raises
+    InputError if the budget is exceeded, and errors of the reader for damaged data."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

@@ -1,5 +1,4 @@
-"""Choose pages of a corpus by a condition and a random sample. Their facts come from an index or from the
-files themselves."""
+"""Choose pages of a corpus by a condition and a sample, from facts in an index or in the files."""
 
 import csv
 import hashlib
@@ -67,8 +66,7 @@ class Candidate:
 
 
 def is_index(path: Path) -> bool:
-    """Return True if the file begins with the header that `fastopen page index` writes; False also if the
-    file cannot be read."""
+    """Return True if the file can be read and begins with the header that `fastopen page index` writes."""
     try:
         if not path.is_file():  # reading a pipe may block for ever
             return False

@@ -66,8 +66,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return the facts of each host, in the order of the hosts' first resources. Connections are counted for
-    each origin of a host separately."""
+    """Return the facts of hosts, in order of their first resources. Connections are counted per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:

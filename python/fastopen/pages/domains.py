@@ -1,5 +1,4 @@
-"""Find the registrable domain of a host with the copy of the Public Suffix List that the package
-publicsuffixlist contains, so without a network."""
+"""Find registrable domains with publicsuffixlist's copy of the Public Suffix List, without a network."""
 
 import ipaddress
 from functools import cache

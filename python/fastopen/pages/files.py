@@ -1,5 +1,4 @@
-"""Read users' files as text. Gzip and the encoding (by a byte order mark) are detected from the content, not
-from the file's name."""
+"""Read users' files as text. Gzip and byte order marks are detected, whatever the file's name is."""
 
 import codecs
 import gzip
@@ -93,8 +92,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return the next `size` unpacked bytes, fewer at the end or before damage (read would raise and lose
-        them)."""
+        """Return `size` bytes, fewer at the end. Calls read1, because read loses the bytes before damage."""
         parts: list[bytes] = []
         missing = size
         try:
@@ -125,8 +123,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack the beginning of a gzip file, and return up to `most` bytes (0: no limit); empty if `data` is
-    not valid gzip."""
+    """Unpack up to `most` bytes (0: any number) of the start of a gzip file; empty if it is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -134,8 +131,7 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return a name for the page in the file `place`: the file's name without these suffixes and without
-    characters that cannot be printed; `page` if nothing is left."""
+    """Return a page's name: the name of the file `place` without suffixes, or `page` if nothing is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -1,5 +1,4 @@
-"""Load the pages that an argument names: a file or folder of any supported format, a URL to look up in a
-library, or a packaged page's name."""
+"""Load pages by file or folder of any supported format, by URL in a library, or by a packaged page's name."""
 
 import difflib
 import io
@@ -229,8 +228,7 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if there is no such
-        page."""
+        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if none is found."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
@@ -306,8 +304,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the keys by which to look up a URL: the normalised URL, or the URL with either scheme if it has
-    none. Empty if the URL is invalid."""
+    """Return the keys to look up a URL: normalised, or with both schemes if it has none; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -114,7 +114,7 @@ class Resource(BaseModel):
     """The Location of a 3xx response; null for other responses. The target is the first resource whose
     initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
-    """Seconds after the arrival of the response for which a cache may use it without revalidation (RFC 9111:
+    """Seconds for which a cache may use the response after its arrival without revalidation (RFC 9111:
     max-age minus Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: not
     known."""
     validator: bool = False
@@ -148,8 +148,7 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Server think times and reference positions that explain a recording as well as the page's own values
-    do."""
+    """Server think times and reference positions that fit a recording as well as the page's own values."""
 
     model_config = _CONFIG
 
@@ -175,7 +174,7 @@ class Page(BaseModel):
     initiators: Initiators
     """The source of the initiators: `recorded` by the recorder, `inferred` by the importer, `mixed` (some
     recorded, others inferred), or `declared` by the page's author."""
-    # The list itself is not strict, because JSON gives a list and not a tuple. Its members are strict.
+    # Only the container is not strict (a JSON list becomes a tuple); its members stay strict.
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
     """Notes for readers: facts that were missing, guessed or left out."""
     load_event_processing_us: Microseconds = 0
@@ -214,8 +213,7 @@ class Page(BaseModel):
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with the think times and reference positions of `explanation`, and
-        without further explanations."""
+        """Return a copy of the page with the values of `explanation`, and without further explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -333,8 +331,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file. For readable diffs, each key and each resource has a line of its own,
-    and defaults are left out."""
+    """Return the text of a page file: one key or resource a line, for readable diffs, without defaults."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:
@@ -352,8 +349,7 @@ _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes
 
 
 def _sparse(resource: Resource) -> dict[str, Any]:
-    """Return the fields of a resource that a page file contains: the fields in _ALWAYS_WRITTEN, and all
-    fields that differ from their defaults."""
+    """Return a resource's fields for a file: _ALWAYS_WRITTEN, and all that differ from their defaults."""
     full = resource.model_dump(mode="json")
     sparse = resource.model_dump(mode="json", exclude_defaults=True)
     return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}

@@ -9,8 +9,7 @@ FileProgress = Callable[[str, int, int], None]
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback for file `number` (from 0) of `parts` files. It reports the progress through all
-    files to `progress`, as if all files had the same size."""
+    """Return the callback for file `number` (from 0) of `parts` files. All count as equally large."""
 
     def show(done: int, total: int) -> None:
         progress(number * total + done, parts * total)

@@ -1,5 +1,4 @@
-"""Estimate the rate of the recorder's access link: the highest rate in a short window, if the link nearly
-kept this rate for longer."""
+"""Estimate the rate of the recorder's access link: the highest rate in a short window, if it lasted."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -29,8 +28,7 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate in any window. None if the rate was not nearly sustained over several windows,
-    so that responses did not fill the link, or if nothing was received."""
+    """Return the highest rate in any window; None if it was not nearly sustained, or nothing was received."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -51,8 +49,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """The number of bytes that had arrived by any moment. Each response counts as a ramp from its first to
-    its last byte, or as a step if all of it arrived at once."""
+    """The bytes that had arrived by any moment. A response is a ramp, or a step if it arrived at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]

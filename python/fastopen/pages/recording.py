@@ -1,13 +1,12 @@
-"""Define the facts that a recording has about the recorder's network: for each resource, for each host, and
-for the whole page."""
+"""Define facts of a recording about the recorder's network: of each resource, each host and the page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""The multiplexing of a connection: one request at a time (HTTP/1.x), or concurrent streams over TCP (HTTP/2)
-or QUIC (HTTP/3)."""
+"""The way in which a connection carries requests: one at a time (HTTP/1.x), or as streams over TCP or
+QUIC."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +15,7 @@ class RecordedExchange:
     requested; `lookup`, `tcp` and `tls` are durations in ms."""
 
     asked: float
-    """When the page requested the resource, before the wait for a connection, the name lookup and the
-    handshakes."""
+    """Time of the page's request, before the wait for a connection, the name lookup and the handshakes."""
     sent: float
     first_byte: float
     end: float
@@ -40,8 +38,7 @@ class RecordedExchange:
 
     @property
     def stalled(self) -> float:
-        """Return the time from `asked` to `sent` in ms, without name lookup and handshakes; never
-        negative."""
+        """Return the time from `asked` to `sent` in ms, without lookup and handshakes; never negative."""
         return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
 
 

@@ -13,8 +13,7 @@ _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
-# Number of cached results. A recording names the same URLs again and again (referers, call stacks), and a run
-# reads its pages more than once.
+# Size of the caches: recordings repeat URLs (referers, call stacks), and a run reads its pages again.
 _REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -77,9 +76,8 @@ def target_of(url: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
-    """Convert `raw` to a page URL: without fragment, user name and default port, with the host in lower case
-    and the path percent-encoded. Return None if `raw` is not a valid http or https URL. A relative URL is
-    resolved against `base`."""
+    """Convert `raw` to a page URL: without fragment, user name and default port, host in lower case, with
+    escapes. None if it is not a valid http or https URL. A relative URL is resolved against `base`."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)
@@ -113,8 +111,7 @@ def _host_of_netloc(netloc: str) -> str:
 
 
 def _ascii_host(parts: SplitResult) -> str | None:
-    """Return the host in lower case and ASCII, with international names encoded as in DNS; None if
-    invalid."""
+    """Return the host in lower case and ASCII (international names as in DNS); None if it is invalid."""
     host = _host_of_netloc(parts.netloc).lower()
     if not host.isascii():
         try:

@@ -1,7 +1,6 @@
 """Import pages from recordings. Each format has a module here and a row in FILES or FOLDERS.
 
-The module defines `import_pages(path, lenient=..., progress=...)`, and for folders also `holds(folder)`,
-which returns True if the folder has the format.
+The module has `import_pages(path, lenient=..., progress=...)`; a module for folders also has `holds(folder)`.
 """
 
 from importlib import import_module
@@ -13,8 +12,7 @@ from fastopen.pages.files import GZIP, first_bytes, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
-# The first bytes of a format's files, True if the files may be compressed with gzip, and the format's module.
-# HARs do not begin with certain bytes; har/recording.py reads them.
+# First bytes of files, True if they may be inside gzip, and the module. For HARs, see har/recording.py.
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
 # Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")

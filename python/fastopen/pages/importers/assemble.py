@@ -12,8 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# For each type of resource, the types that may request it, in addition to documents. Types that are missing
-# here have OTHER_ASKERS.
+# Types, besides documents, that may request a resource of a type. Other types have OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -24,8 +23,7 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator of an exchange: the initiator's index (None for the root), and the number of the
-    initiator's body bytes that must arrive before the request (None: all)."""
+    """The initiator's index (None for the root), and its body bytes that must arrive first (None: all)."""
 
     by: int | None
     at_bytes: int | None = None
@@ -96,8 +94,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map the index of each exchange to its type. A redirect gets the type of its target, because the MIME
-    type of a redirect is arbitrary."""
+    """Map indices to types. A redirect has the type of its target, because its own MIME type is arbitrary."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     for index, edge in reversed(edges.items()):

@@ -11,8 +11,7 @@ from fastopen.pages.model import MAX_FRESH_S
 # 9111 section 4.2.2). As in Chromium, this holds only for these statuses.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
-# With these statuses, a response without an explicit lifetime stays fresh for ever (the same section; RFC
-# 9110 sections 15.4.2 and 15.4.9).
+# With these statuses, a response without a lifetime stays fresh (ibid.; RFC 9110 sections 15.4.2, 15.4.9).
 _FOR_GOOD: Final = frozenset([300, 301, 308, 410])
 _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
@@ -31,9 +30,8 @@ UNKNOWN_FRESHNESS: Final = Freshness()
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). The names
-    in `headers` are in lower case. Returns UNKNOWN_FRESHNESS if `headers` is empty or the method is not
-    GET."""
+    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). Names in
+    `headers` are in lower case. UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     control = _directives(headers)
@@ -44,8 +42,7 @@ def freshness_of(
 
 
 def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Map the directives in all Cache-Control fields to their values, which may be empty. If a directive
-    occurs twice, the first value counts."""
+    """Return the values of Cache-Control directives. If a directive occurs twice, the first value counts."""
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
     found: dict[str, str] = {}
     for name, value in _DIRECTIVE.findall(text):
@@ -56,8 +53,8 @@ def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the remaining freshness in seconds (RFC 9111 section 4.2), without `s-maxage` (for shared
-    caches)."""
+    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored, because it is
+    for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

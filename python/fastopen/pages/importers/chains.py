@@ -12,8 +12,7 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of the targets of redirects and of preflighted requests, and move starts that precede the
-    end of `before` to this end."""
+    """Set `before` of redirect targets and preflighted requests, and let them start after `before` ends."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)
@@ -52,8 +51,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first entry of the chain that led to this one, and the number of steps in between. Both are
-    kept in `led_by`."""
+    """Return the first entry of the chain that led to this one, and the number of steps; keep both."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -65,14 +63,12 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: by start, then by the number of steps since the head of the chain (a redirect before
-    its target), then in the order of the recording."""
+    """Return a sort key: by start, then by steps of the chain (redirect before target), then as recorded."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain of redirects and preflights that led to this one; the entry itself
-    if none did."""
+    """Return the first entry of the chain that led to this one; without a chain, the entry itself."""
     return _first(entry)[0]
 
 

@@ -25,8 +25,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number; None for everything else. Strings are parsed: WebPageTest writes some numbers
-    so."""
+    """Return a finite number, also from a string (WebPageTest writes some); None for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -49,8 +48,7 @@ def size(value: object) -> int | None:
 
 
 class Headers(list[tuple[str, str]]):
-    """Header fields as `lowered` returns them. `binary` is True if there were pseudo-headers (HTTP/2,
-    HTTP/3)."""
+    """Header fields, see `lowered`. `binary` is True if there were pseudo-headers, as in HTTP/2."""
 
     binary = False
 
@@ -67,8 +65,7 @@ def has_pseudo_headers(value: object) -> bool:
 
 
 def headers(value: object) -> list[tuple[str, str]]:
-    """Return the header fields in a HAR's list as (name in lower case, value); see `lowered`. Invalid members
-    are left out."""
+    """Return the header fields in a HAR's list, see `lowered`. Invalid members are left out."""
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
@@ -101,8 +98,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Return a point in time in ms since 1970, from such a number or from a date in ISO 8601 or RFC 5322.
-    None if `value` is invalid."""
+    """Return ms since 1970, from such a number or from a date in ISO 8601 or RFC 5322; None if invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
         return found if found is not None and 0 < found < _YEAR_9999_MS else None

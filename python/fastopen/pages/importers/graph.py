@@ -14,8 +14,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import NameIndex, find_reference, names_in
 
-# Function from (exchange with the reference, reference as written, base URL) to the URL that the reference
-# leads to, or None.
+# Maps (exchange with the reference, reference as written, base URL) to the URL that is meant, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
@@ -23,8 +22,7 @@ _TEXTS_IN_MEMORY: Final = 32
 
 @dataclass
 class _Picture:
-    """The choices of a picture: the index of the first choice that was recorded, and the URLs of the choices
-    that were not recorded."""
+    """The choices of a picture: the first recorded one, and the URLs of those that were not recorded."""
 
     recorded: int | None = None
     missing: dict[str, None] = field(default_factory=dict)
@@ -66,7 +64,7 @@ class Graph:
 
     def reached(self, root: int) -> dict[int, Edge]:
         """Return the edges, by index, of all exchanges that the root leads to by redirects, references or
-        URLs in texts. Each exchange comes after its initiator."""
+        URLs in texts. Each comes after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)
@@ -75,8 +73,7 @@ class Graph:
             self.grow(edges, news)
 
     def named(self, root: int) -> dict[int, Edge]:
-        """Return the edges, by index, of all exchanges that the root leads to by redirects and references
-        only. Each exchange comes after its initiator."""
+        """Return the edges of all exchanges that the root leads to by redirects and references only."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
@@ -99,9 +96,8 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges in `started`, all link targets found so far, and everything that they lead to
-        by references, redirects or links: other pages of a crawl. Returns an empty set if `started` is
-        empty."""
+        """Return the indices in `started`, and the indices of the link targets found so far and of all
+        exchanges that these lead to: other pages of a crawl. Returns an empty set if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -113,8 +109,7 @@ class Graph:
         return found
 
     def _first_free(self, url: str, edges: dict[int, Edge]) -> int | None:
-        """Return the index of the first exchange with this URL that is not in `edges`; None if there is
-        none."""
+        """Return the first index of this URL that is not in `edges` yet; None if there is none."""
         return next((index for index in self.by_url.get(url, ()) if index not in edges), None)
 
     def _text(self, index: int) -> bytes | None:
@@ -127,8 +122,7 @@ class Graph:
         return text
 
     def _targets(self, index: int) -> list[tuple[int, Edge]]:
-        """Return the exchanges to which this document or stylesheet refers, with their edges, in the order of
-        the text. Also add the targets of links to `linked`, and URLs to `alternatives`."""
+        """Return (target, edge) of each reference, in text order. Also collect links and alternatives."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
         if not text:
@@ -157,17 +151,15 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Convert an offset in the text to a number of bytes of the body as sent, in proportion to both
-        lengths. Return None unless the exchange is a document, because browsers use stylesheets and scripts
-        only as a whole."""
+        """Convert an offset in the text to bytes of the body as sent, in proportion. Returns None except for
+        documents, because browsers use stylesheets and scripts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Find exchanges whose URLs occur in a text of the page, such as a script. Add them to `edges`, and
-        return their indices."""
+        """Add exchanges whose URLs occur in a text of the page, such as a script; return their indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i
@@ -189,8 +181,7 @@ class Graph:
         return news
 
     def _repeats(self, index: int) -> bool:
-        """Return True if the exchange repeats an earlier GET of the same URL: then it belongs to another
-        visit."""
+        """Return True if this repeats an earlier GET of the same URL, and so belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index

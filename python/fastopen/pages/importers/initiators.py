@@ -84,8 +84,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the latest entry with this URL that started before entry `before`; if it is a redirect, the
-        last entry that its chain of redirects had reached by then. None if there is no such entry."""
+        """Return the index of the latest entry with this URL before entry `before`; if it is a redirect, of
+        the last entry that its chain of redirects had reached by then. None if there is no such entry."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -97,9 +97,9 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the recorded initiator; None if no recorded URL is known. Of several URLs (a call stack),
-        return the resource that arrived last before the request, because the request waited for it; the first
-        if none had arrived."""
+        """Return the index of the recorded initiator; None if it is unknown. In a call stack, it is the
+        resource that arrived last before the request, because the request waited for it, or else the
+        first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -138,8 +138,7 @@ class InitiatorResolver:
 
     def _frame_of(self, index: int) -> int:
         """Return the document that the entry belongs to, according to its Referer or WebPageTest's
-        `_documentURL`; the main document if neither is known. The root for entries up to the main
-        document."""
+        `_documentURL`; otherwise the main document. Return 0 for entries up to the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -176,8 +175,7 @@ class InitiatorResolver:
 
 @dataclass(frozen=True)
 class Naming:
-    """A text that contains the URL of an entry: the text of the entry `owner`. The URL ends after the
-    fraction `share` of the text."""
+    """A URL that occurs in the text of the entry `owner`. It ends after the fraction `share` of the text."""
 
     owner: int
     share: float
@@ -210,8 +208,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map the index of each entry to the indices of the entries whose text may contain its URL, in order
-        of start. Each text is read once for all entries."""
+        """Map entries to the owners of texts that may contain their URLs, sorted. Texts are read once."""
         names = NameIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

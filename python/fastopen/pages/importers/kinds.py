@@ -17,9 +17,8 @@ RECORDED: Final[dict[str, ResourceType]] = {
     "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
     "signed-exchange": "other", "prefetch": "other",
 }  # fmt: skip
-# Types of requests that no element or frame makes. The load event waits only for elements and frames (HTML,
-# "delay the load event"), not for XMLHttpRequest, fetch(), beacons and requests that browsers make by
-# themselves.
+# Types of requests that neither an element nor a frame makes. The load event waits only for elements and
+# frames (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's requests.
 _ASKED_FOR_BY_NO_ELEMENT: Final = frozenset([
     "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
     "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
@@ -83,8 +82,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies; None if it implies no type. text/html implies none, because
-    servers use it for anything."""
+    """Return the type that the MIME type implies, or None. text/html implies none: servers use it for all."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":

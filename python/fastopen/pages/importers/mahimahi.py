@@ -114,8 +114,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files whose names begin like mm-webrecord's (`save.`). If there are none, return all files
-    that are not hidden, because mm-webreplay reads files of any name."""
+    """Return the files with mm-webrecord's names (`save.*`), or else all files, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 

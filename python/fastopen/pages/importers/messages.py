@@ -44,9 +44,8 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange of a request and its response. If the exchange cannot be part of a page, count it
-    in `notes` and return None. `body` is the body as sent, without chunked framing. If the body was not kept,
-    `lost_body_bytes` is its length."""
+    """Return the exchange; None, counted in `notes`, if it cannot be part of a page. `body` is as sent,
+    without chunked framing. `lost_body_bytes` is the length of a body that was not kept."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

@@ -100,8 +100,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. With `--protocol-directories`, wget adds a folder for each
-    scheme."""
+    """Return (scheme, folder) of each host. With `--protocol-directories`, wget makes folders of schemes."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -129,8 +128,7 @@ def _files_below(host: Path, folder: Path) -> Iterator[Path]:
 
 
 def _host_of(folder: Path) -> str:
-    """Return the host of a mirror without host folders (`wget -nH`): the folder's name if it may be a host,
-    otherwise `mirror.example`."""
+    """Return the host of a mirror without host folders (`wget -nH`): the folder's name, or mirror.example."""
     name = folder.resolve().name
     return name if _is_host(name) else "mirror.example"
 
@@ -152,8 +150,7 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Add a file. `host` is the folder of its host, and `origin` this host's URL. A file whose path is
-        not a valid URL is counted in `notes` and left out."""
+        """Add a file whose path is a valid URL. `host` is the folder of its host, `origin` the host's URL."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name

@@ -24,8 +24,7 @@ class Phases:
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Exchange, least: Phase) -> Phase:
-        """Return the phase of the entry. `least` is the phase of its initiator; if it is `after`, so is the
-        entry's phase."""
+        """Return the entry's phase. If `least`, its initiator's phase, is `after`, so is the entry's."""
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"
@@ -34,14 +33,12 @@ class Phases:
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
     def _last_needed(self, entries: Sequence[Exchange]) -> float:
-        """Return the latest possible time of a load event that was not recorded: 2 s after the end of the
-        last request that it waits for."""
+        """Return the latest time of an unrecorded load event: 2 s after the last request that delays it."""
         needed = [entry for entry in entries if entry.delays_load_event]
         return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
-        """Return the latest time at which the load event can have fired: `load_at`, or the start of an
-        earlier request.
+        """Return the latest time at which the load event fired: `load_at` or an earlier request's start.
 
         Choose the time that the fewest requests of elements contradict. A request contradicts a time if it
         was under way then, because the load event would have waited for it; or if it began then or later and

@@ -15,8 +15,7 @@ if TYPE_CHECKING:  # importing the graph needs the libraries of archives
 
 # Types of parts of a page, which are never a page themselves.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# Number of requests that must refer to a page. The Referer of a single request may be a frame whose own
-# Referer was not recorded.
+# A single request does not show that its Referer is a page: a frame's own Referer may be missing.
 _LEAST_REFERRERS: Final = 2
 # A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5
@@ -74,22 +73,20 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of the exchanges marked as navigations (Sec-Fetch-Dest, since 2020). If there are
-    none, return the first document, or the first redirect that led to it."""
+    """Return the indices of navigations (Sec-Fetch-Dest, since 2020), or else of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or [_head(graph, first)]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of the exchanges marked as navigations. If there are none, return the document that
-    leads to most exchanges, or the first redirect that led to it. For recordings without an order."""
+    """Return the indices of navigations, or else of the document that leads to the most others. For
+    recordings without an order."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 
 def all_wide(graph: Graph) -> list[int]:
-    """Return the indices of the documents that lead to at least five other exchanges and belong to no other
-    page. If there are none, return the document that leads to most exchanges. For mirrors, which may contain
-    many pages."""
+    """Return the indices of the documents that lead to at least five others and belong to no other page, or
+    else of the document that leads to the most. For mirrors, which may contain many pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -106,8 +103,7 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (number of exchanges that the document leads to, index) of each document that may be a root, the
-    largest number first."""
+    """Return (number of exchanges reached, index) of each possible root document, largest number first."""
     exchanges = graph.exchanges
     documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
     # A document without a Referer is one that a person navigated to.

@@ -1,5 +1,4 @@
-"""Estimate the times that servers took to think and to send: the parts of the recorded times that the network
-does not explain."""
+"""Estimate server think and send times: the parts of recorded times that the network does not explain."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +9,7 @@ from fastopen.pages.recording import RecordedExchange
 
 # The window for the highest rate of a recording.
 _WINDOW_MS: Final = 200.0
-# The network may be the only reason for the time of a body that arrives faster than this.
+# If a body arrives in less time than this, the network may be the only reason for the time.
 _SLOW_MS: Final = 500.0
 # The network explains a time if it accounts for at least this fraction of the time.
 _UNEXPLAINED: Final = 0.5
@@ -46,8 +45,7 @@ class Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time that the server took to send the body; 0 if that was short, or if slow start and
-        the link explain at least half of it."""
+        """Return the time in which the server sent the body; 0 if it is short, or the network explains it."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_MS or self._reached is None:

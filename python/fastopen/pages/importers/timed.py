@@ -108,8 +108,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
 
 
 def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, notes: Notes) -> float | None:
-    """Return the time of the load event in ms since 1970; None if missing or in contradiction to other
-    times."""
+    """Return the time of the load event in ms since 1970; None if it is missing or contradictory."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
@@ -133,8 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a root document that arrived before its page began to the start of the page, because browsers
-    count the page load time from there."""
+    """Move a root that arrived before its page began to the start of the page, from which browsers count."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -176,8 +174,7 @@ def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
         at = one.at
         if one.http is None and one.connection in shared:
             one.http = "2"
-        # Lookup and handshakes are cut to fit before `sent`, because redirects and broken clocks move the
-        # start.
+        # Cut lookup and handshakes to fit before `sent`: redirects and broken clocks move the start.
         room = max(0.0, at.sent - at.start)
         tcp = min(at.tcp or 0.0, room)
         # TLS is a part of `connect`, but not with every recorder: see har/entry.py, _tcp.

@@ -32,9 +32,8 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body with these first bytes has the last coding in its Content-Encoding; False if the
-    archiver unpacked the body, or if the body is empty. A coding that fastopen cannot decode counts as
-    present."""
+    """Return True if a body with these first bytes has the last coding in Content-Encoding, and was not
+    unpacked by the archiver. A coding that fastopen cannot decode counts as present."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:
@@ -47,8 +46,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return True if `body` may be markup or a program: coded bodies have control characters near the
-    start."""
+    """Return True if the body may be markup or a program: coded bodies begin with control characters."""
     return bool(body) and not any(byte < 9 for byte in body[:512])
 
 

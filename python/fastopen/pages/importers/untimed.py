@@ -28,11 +28,11 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each URL in `roots` that was recorded; if none was, a page for each root that
-    `find_roots` finds. Raises InputError.
+    """Return a page for each recorded URL in `roots`, or else for each root from `find_roots`.
 
     With `complete`, an exchange to which nothing refers is added to the page of its Referer, or else to the
     page whose root was recorded last before it. Parts of other pages and repeated requests are left out.
+    Raises InputError.
     """
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
@@ -49,9 +49,8 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each exchange to which nothing refers to the page of its Referer, or else to the page whose root
-    was recorded last before it. Parts of other pages, and requests that another visit repeated, are left
-    out."""
+    """Add each exchange to which nothing refers to the page of its Referer, or else to the page before it.
+    Parts of other pages, and requests that another visit repeated, are left out."""
     placed = set().union(*grown)
     others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
@@ -68,8 +67,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
 
 
 def _other_pages(graph: Graph) -> set[int]:
-    """Return the indices of the documents without a Referer, which are not frames: the Referer of a frame is
-    the document that embeds it."""
+    """Return the indices of documents without a Referer. A frame has one: the document that embeds it."""
     return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
@@ -84,8 +82,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is a stylesheet or document of the page, otherwise a resource
-    whose type may request the type of `exchange`."""
+    """Guess the initiator: the Referer, if it is the page's stylesheet or document, else by types."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")
@@ -99,8 +96,7 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, where each exchange comes after its initiator. `common`
-    has the notes on the recording."""
+    """Return the page of the exchanges in `edges`, where each exchange comes after its initiator."""
     check_size(len(edges), place)
     notes = Notes(common)
     if len(edges) < len(graph.exchanges):

@@ -39,9 +39,8 @@ _REMEDY: Final = "fetch or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages that `pages/pages.jsonl` lists and the archives contain. If there are none, find the
-    pages from the exchanges. If the ZIP has a HAR of `fastopen record`, or only a HAR, return the HAR's pages
-    instead. Raises InputError."""
+    """Return the pages of a HAR by `fastopen record`, or of a HAR without archives. Otherwise return the
+    recorded pages of `pages/pages.jsonl`, or else pages found from the exchanges. Raises InputError."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:
@@ -96,8 +95,7 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page with this name and with the bodies, heads and body sizes of the responses in
-    `answers`."""
+    """Return the page with this name, and with bodies, heads and body sizes of the responses in `answers`."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)

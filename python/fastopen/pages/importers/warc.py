@@ -94,8 +94,7 @@ class Archive:
     _bodies: dict[object, StoredBody] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
-        """Add the records of a file. Raises InputError if the file is damaged; with `lenient`, damaged
-        records are left out."""
+        """Add every record of a file. Raises InputError for damaged records, or skips them with `lenient`."""
         if _packed_as_one(file):
             with temporary_file() as plain:
                 _unpack(file, plain, place, lenient, self.notes)
@@ -126,8 +125,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Combine responses with their requests, and return the exchanges in the order of the responses'
-        dates. Exchanges that cannot be part of a page are left out."""
+        """Return responses with their requests as exchanges, in order of the responses' dates."""
         by_id = {r.id: r for r in self._requests if r.id}
         by_response = {r.concurrent: r for r in self._requests if r.concurrent}
         by_url: dict[str, list[_Record]] = {}
@@ -189,8 +187,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole, although the specification asks for compression
-    record by record."""
+    """Return True if the file is compressed as a whole, instead of record by record as recommended."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -374,8 +371,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return the content of a record. Raises ValueError if it is larger than MAX_PIECE_BYTES, because a
-    compressed record may unpack to any size."""
+    """Return a record's content. Raises ValueError above MAX_PIECE_BYTES: it may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -386,8 +382,8 @@ def _body(raw: Any) -> bytes:
 
 
 def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
-    """Return the status and header fields of a response. If the record has no HTTP head, the status is 200 (0
-    for a revisit), and the only field is the record's Content-Type. A status that is not a number is 0."""
+    """Return the status and header fields of a response. Without an HTTP head, the status is 200 (for a
+    revisit 0), and Content-Type is the only field."""
     if response.head is None:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
     code = response.head.get_statuscode()
@@ -395,8 +391,7 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the URL of a record. If its host is an IP address, replace this address by the host name in the
-    request's Host header, if there is one."""
+    """Return the URL, with the host name in the request's Host header in place of an IP address."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url

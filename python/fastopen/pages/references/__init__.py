@@ -1,5 +1,4 @@
-"""Find references from one resource to another, by parsing documents and stylesheets or by searching any text
-for known URLs."""
+"""Find references from one resource to another, by parsing or by searching texts for known URLs."""
 
 from fastopen.pages.references.named import names_in
 from fastopen.pages.references.spelled import NameIndex, find_reference

@@ -67,8 +67,7 @@ def names_in_document(text: bytes, charset: str | None = None) -> Names:
 
 
 def _known(charset: str | None) -> str | None:
-    """Return a name of the charset that libxml2 knows; None if there is none, so that the parser uses the
-    charset that the document declares."""
+    """Return a name of the charset that libxml2 knows; None to use the charset that the document declares."""
     for name in _spellings(charset) if charset else ():
         try:
             etree.HTMLParser(encoding=name)

@@ -8,10 +8,9 @@ from fastopen.pages.model import ResourceType
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A reference as written in a text. A parser knows of the reference after `at` bytes of the text. `type`
-    is the type of resource that the markup implies; None if it implies no type. `link` is True if the
-    reference leads to another page. A browser loads only one of the references with the same `picture`; None:
-    the reference is not such a choice."""
+    """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
+    of resource that the markup implies, if any. `link` is True if the reference leads to another page. Of all
+    references with the same `picture`, a browser loads one; None: there is no choice."""
 
     url: str
     at: int
@@ -22,8 +21,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Names:
-    """The references in a text, in order, and the base URL that a document declares for references; None if
-    the document declares no base URL."""
+    """The references in a text, in order, and the base URL for them that a document declares, if any."""
 
     found: Sequence[Named] = ()
     base: str | None = None

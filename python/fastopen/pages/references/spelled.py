@@ -19,8 +19,7 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset after the first spelling of `url` in a text served from `base`; None if there is no
-    spelling in the text, or if the search budget is used up.
+    """Return the offset after the first spelling of `url` found in a text from `base`; None if none is found.
 
     Spellings are tried in this order: the URL without its scheme; the same without the parts that change from
     load to load (queries, and advertisers' parameters after `;`); the path and query only, because scripts
@@ -76,8 +75,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class NameIndex:
-    """An index of URLs by a word that every spelling of the URL contains: the longest in the last segment of
-    the path."""
+    """Index of URLs by the longest word in the last segment of their path, which every spelling contains."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -87,8 +85,7 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Return the numbers of the URLs that the text may contain, in ascending order. It contains no other
-        URL."""
+        """Return the numbers of the URLs that the text may contain, ascending. It contains no other URL."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])

@@ -46,9 +46,8 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of an entry. If a load cannot repeat the exchange, count it in `notes` and return
-    None. `previous`, the start of the previous entry, or else `page_start` replaces a missing start. Raises
-    InputError."""
+    """Return the exchange of an entry; None, counted in `notes`, if a load cannot repeat it. A missing start
+    is replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
@@ -159,8 +158,7 @@ def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_event_stream(raw: Mapping[str, Any]) -> bool:
-    """Return True if the response is a stream of server-sent events, which stays open. The load event does
-    not wait for it."""
+    """Return True for server-sent events. They stay open, and the load event does not wait for them."""
     declared = kinds.essence(coerce.text(coerce.mapping(raw["response"].get("content")).get("mimeType")))
     return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
 
@@ -212,8 +210,7 @@ def _times(
         end = start + max(spent, lasted)
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
-        # In chrome-har's files, the start is when the request left the browser's queue, and `_queued` is the
-        # time that it spent there.
+        # chrome-har's start is when the request left the browser's queue, after waiting for `_queued`.
         found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
     found.lookup = timings.get("dns") or 0.0
     found.tcp = _tcp(raw, timings, url, writer)
@@ -262,8 +259,8 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
     In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
-    include TLS: the `time` of Firefox's entries is the sum of all parts and `ssl`. If an https connection has
-    no recorded time of TLS, TLS took at least one more RTT, so half of `connect` is an upper bound on the
+    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If the TLS of an https
+    connection was not recorded, TLS took at least one more RTT, so half of `connect` is an upper bound on the
     RTT.
     """
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
@@ -278,8 +275,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the recorded content, unchanged or encoded in the body's charset, if it is as long as the body
-    as sent; otherwise None."""
+    """Return the content, possibly encoded in the body's charset, if it is as long as the body; or None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -358,8 +354,7 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _stack_urls(stack: object) -> Iterator[str]:
-    """Yield the URL of each frame of a call stack, then of the stacks that scheduled the call, within a limit
-    of _MAX_STACK frames."""
+    """Yield the URL of each frame of a call stack, then of the stacks that scheduled the call."""
     seen = 0
     while isinstance(stack, dict) and seen < _MAX_STACK:
         frames = stack.get("callFrames")

@@ -52,8 +52,7 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the notes on the file so
-    far. Raises InputError."""
+    """Return the pages of a HAR with reduced entries. `notes` has the file's notes. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -137,8 +136,7 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[PageHead, list[Exchange], Notes]]:
-    """Return the pages that have a document. If none has, raise InputError; with `lenient`, return all
-    pages."""
+    """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -160,8 +158,7 @@ def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the pages of the file, with their `members`: the declared pages, or else the pages that entries
-    name, or else one page for all entries."""
+    """Return the declared pages, or else the pages that entries name, or else one page; with `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -229,8 +226,7 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that crossed the network, in file order and with linked redirects, and the
-    notes on the page's entries."""
+    """Return the page's entries that crossed the network, in file order with linked redirects, and notes."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -265,8 +261,7 @@ def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Return the entries that are not from a cache, with redirects and preflights linked. A cached root
-    document is kept if other entries are not cached, because every page needs a root."""
+    """Return the entries that no cache answered, linked in chains, and the root, which every page needs."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]

@@ -32,8 +32,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Return True if an entry used HTTP/2 or later, whose compressed headers have another size than
-    HTTP/1.1's."""
+    """Return True if HTTP/2 or later was used: its headers are compressed, so HTTP/1.1's are larger."""
     request, response = (
         coerce.mapping(entry.get("request")),
         coerce.mapping(entry.get("response")),
@@ -99,8 +98,7 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the recorded size of HTTP/1.1 headers if it is plausible, or else the size of the listed headers
-    as text (`written`), or else `typical`."""
+    """Return the recorded size of headers if plausible, else `written` if any are listed, else `typical`."""
     recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
@@ -168,8 +166,7 @@ def _body(
 def _recorded_body(
     entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
 ) -> int | None:
-    """Return bodySize or else WebPageTest's object size; None if both are unknown. 0 also means unknown if
-    the entry has content."""
+    """Return bodySize or else WebPageTest's object size; None if unknown. 0 with content means unknown."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = coerce.size(value)
         empty = not coerce.size(content.get("size")) and not content.get("text")

@@ -47,8 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Drop the parsed text, and read about as much new text as is left. Raises InputError if a value
-        needs too much text or memory."""
+        """Read as much text again as is unparsed. Raises InputError if a value is too long or too large."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -221,9 +220,8 @@ class _Memory:
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
-    """Return the JSON document. If it is a HAR, `strip` is applied to each entry. With `lenient`, damaged
-    entries are left out and counted in `notes`, and a file may end early after an entry. Raises
-    InputError."""
+    """Return the JSON document; if it is a HAR, `strip` is applied to each entry. With `lenient`, damaged
+    entries are left out and noted, and a file may end early after an entry. Raises InputError."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
