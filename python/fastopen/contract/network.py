@@ -81,7 +81,7 @@ class LinkDirection(Part):
     this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
     """True if packets may overtake each other when the delay varies. Otherwise a packet that would overtake
-    arrives with the previous one."""
+    another one arrives together with it."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -114,8 +114,8 @@ class Network(Part):
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual` it is the kernel if its result is the same to the microsecond: not with an AQM, which is `tbf`'s
-    child there. With a `path` it is always the program. The world's record has the choice in `link`."""
+    `virtual`, it is the kernel if both give the same result to the microsecond: not with an AQM, which is a
+    child of `tbf` there. With a `path`, it is always the program. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s earlier. The direction must have a rate or a trace.

@@ -80,9 +80,10 @@ class Origins(Part):
         return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
 
     def http_at(self, url: str, tls: "Tls | None") -> Http:
-        """Return the version that the server of a page's URL speaks in a load over `tls`, or in cleartext.
+        """Return the version that the server of a page's URL speaks in a load with `tls` (None: cleartext).
 
-        If TLS is in use, cleartext servers speak HTTP/1.1, whatever their host speaks over TLS.
+        If only https URLs are served over TLS, servers of http URLs speak HTTP/1.1 (or 1.0), whatever version
+        their host speaks over TLS.
         """
         host = host_of(url)
         version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http

@@ -1,4 +1,4 @@
-"""Common parts of records: counters and the link."""
+"""Define parts that several records share: counters and the link."""
 
 from typing import Annotated
 

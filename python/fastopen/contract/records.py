@@ -19,8 +19,8 @@ from fastopen.contract.world_record import WorldRecord
 
 
 class PacketsRecord(RecordPart):
-    """A piece of the packets of a load, if the job requested them (`packets`): packets of the interfaces of
-    both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
+    """A piece of the packets of a load, if the job requested them (`packets`): the packets at the interfaces
+    of both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
 
     type: Literal["packets"]
     job: str
@@ -28,7 +28,7 @@ class PacketsRecord(RecordPart):
     pcapng: str
     """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
     dropped: Count
-    """Packets of the load that found no room and are not included."""
+    """Packets of the load that were left out because there was no room for them."""
 
 
 class EndRecord(RecordPart):
@@ -70,7 +70,7 @@ class RecordError(ValueError):
 
 
 class ContractError(RecordError):
-    """A world program with another version of the contract."""
+    """The error that the world program speaks another version of the contract."""
 
 
 def parse_record(line: bytes | str) -> Record:

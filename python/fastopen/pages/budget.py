@@ -79,8 +79,7 @@ def begin_file() -> None:
 
 
 def spend(size: int) -> None:
-    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError if too few are
-    left."""
+    """Subtract `size` from the bytes that may still be unpacked. Raises InputError if too few are left."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -102,8 +101,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from those that the current file may still use. Raises InputError if too few are
-    left."""
+    """Subtract `steps` from the steps that the file may still use. Raises InputError if too few are left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:

@@ -30,8 +30,7 @@ class TextFile(Closing):
 
     Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
     gzip file ends at the damage, unless no data precedes the damage. Bytes that cannot be decoded become
-    U+FFFD: recorders put bodies of any encoding into their files, and the body with the bad byte may not be
-    needed.
+    U+FFFD: recorders put bodies of any encoding into their files, and bodies with bad bytes may be unused.
     """
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:

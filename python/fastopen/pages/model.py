@@ -115,8 +115,7 @@ class Resource(BaseModel):
     initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
     """Seconds for which a cache may use the response after its arrival without revalidation (RFC 9111:
-    max-age minus Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: not
-    known."""
+    max-age less Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: unknown."""
     validator: bool = False
     """True if a cache can revalidate the response, because it had an ETag or a Last-Modified."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()

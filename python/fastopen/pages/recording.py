@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""The way in which a connection carries requests: one at a time (HTTP/1.x), or as streams over TCP or
-QUIC."""
+"""One request at a time on a connection (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class RecordedExchange:
     tcp: float
     """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """Duration of the TLS handshake; 0 if there was none on a new connection for this request."""
+    """Duration of the TLS handshake of a connection that was opened for this request; otherwise 0."""
     carrier: Carrier
     received_bytes: int
     """Size of the response: headers and body."""

@@ -23,7 +23,8 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
     Spellings are tried in this order: the URL without its scheme; the same without the parts that change from
     load to load (queries, and advertisers' parameters after `;`); the path and query only, because scripts
-    assemble host names; the path without these parts; the path relative to `base`.
+    assemble host names; the path without these parts; the path relative to `base`. None also if the search
+    budget is used up.
     """
     last = _in_every_spelling(url)
     if last is not None and last not in text:
