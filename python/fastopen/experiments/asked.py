@@ -75,7 +75,7 @@ class Asked:
     """Values by the factor's name."""
     source: Source
     combine: Combine = "cross"
-    """Way to combine lists of network factors: every value with every other, or the n-th with the n-th."""
+    """Combination of network factors' lists: every value with every other, or each n-th with the n-th."""
     folder: Path = field(default_factory=Path)
     """Folder that paths of traces, and of files in a server's command line, are relative to."""
     named: tuple[NamedNetwork, ...] = ()
@@ -94,7 +94,7 @@ class Asked:
             return list({one.model_dump_json(): one for one in made}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Yield the factors of each network. In a cross product, the RTT changes fastest."""
+        """Yield the factors and values of each network. In a cross product, the RTT changes fastest."""
         networks = self._named_networks
         factors = [one for one in of_part("network") if not (networks and one.name in OF_NAMED)]
         factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
@@ -150,7 +150,7 @@ class Asked:
             answering = {"http": self._versions(clients), **answering}
         by_host = {"http2_hosts", "http3_hosts"} & answering.keys()
         usual: dict[str, Any] = {"version": "1.3" if self._encrypts(words, clients) else None}
-        # A page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
+        # With security `recorded`, a page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
         multiplexed = {"2", "3"} & {*answering.get("http", ())} or by_host
         if {*words} <= ARMS.keys() and not tls and not multiplexed:
             usual["security"] = "recorded"
@@ -166,23 +166,20 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if kinds of certificates are compared, and no remedy for large ones is set."""
+        """Return True if kinds of certificates are compared, and no remedy for large certificates is set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS by default.
-
-        Cleartext is the default if a client does not support TLS, if there is an external server, or if all
-        transports are cleartext ones.
-        """
+        """Return True if loads use TLS by default: if a setting of TLS is requested, or unless a client does
+        not support TLS, there is an external server, or all transports are in cleartext."""
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the ways to begin TLS sessions that all clients support with these settings."""
+        """Return the ways to begin TLS connections that all clients support with these settings."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.by_name_alone for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -237,7 +234,7 @@ class Asked:
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names those of these factors that were requested, or all if none was."""
+        """Return an error that names the requested ones of these factors, or all if none was requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         written = {one.name: self.source.key_of(one) for one in ASKED if "_" in one.name}
@@ -263,8 +260,8 @@ class Asked:
             ) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part by their names in the contract's model. A factor of which
-        several values can be compared has a list."""
+        """Return the requested settings of a part, by their names in the contract's model. A factor that may
+        have several values has a list."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -298,7 +295,7 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Read the requested values in `written`, a mapping of names of factors; None means not requested.
+    """Read the requested values of factors. `written` maps names of factors to values; None: not requested.
     `named` lists named networks, which set RTT and rates. Several values are a text with commas on the
     command line, and a list elsewhere. Raises InputError."""
     if combine not in get_args(Combine):
@@ -328,7 +325,7 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _named(written: object, values: Mapping[str, object], source: Source) -> list[NamedNetwork]:
-    """Return the named networks. Raises InputError if their RTT or rates are set as well."""
+    """Return the named networks. Raises InputError for unknown names, or if RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
     if not isinstance(names, list | tuple):
@@ -375,7 +372,7 @@ def setups_asked(**written: object) -> list[Setup]:
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
-    """Return the error for an unknown key, with the nearest known key."""
+    """Return the error for an unknown key, which suggests the nearest known key."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
@@ -395,7 +392,7 @@ def _needed(factor: Factor) -> Factor:
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Return the values without factors that have no effect with the others, so that equal networks merge."""
+    """Drop factors that the others leave without effect, so that networks that differ only in these merge."""
     return {
         factor: value
         for factor, value in values.items()

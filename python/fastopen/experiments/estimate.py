@@ -10,7 +10,7 @@ from fastopen.experiments.plan import Plan, transfer_s
 
 # Time to build and remove a world, as measured by the benchmarks.
 WORLD_S: Final = 0.1
-# A load in virtual time takes only processor time: VIRTUAL_LOAD_S for this number of resources.
+# A load in virtual time takes only processor time: VIRTUAL_LOAD_S for VIRTUAL_LOAD_RESOURCES resources.
 VIRTUAL_LOAD_S: Final = 0.04
 VIRTUAL_LOAD_RESOURCES: Final = 44
 
@@ -29,7 +29,7 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the slowdown (1 or more) of `at_once` tasks that need only processors under this load."""
+    """Return the factor (1 or more) by which this load average slows down `at_once` tasks without waits."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
@@ -47,7 +47,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the pace of the loads of a plan that remain to be done."""
+        """Return the pace for a plan's pending loads, which `pending` lists by job."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -63,7 +63,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Return the time left for first attempts, in seconds; None if nothing is done."""
+        """Return the time left for first attempts, in seconds; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

@@ -17,7 +17,7 @@ SUFFIX: Final = ".toml"
 
 
 def packaged_experiments() -> dict[str, Path]:
-    """Return the packaged experiments: name to file, sorted by name."""
+    """Map the names of the packaged experiments to their files, sorted by name."""
     folder = packaged_folder("experiments")
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
@@ -52,7 +52,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the rigs that an experiment's file declares. Raises InputError, also if it declares none."""
+    """Return the rigs that an experiment's file declares. Raises InputError, also if there are none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)

@@ -1,4 +1,4 @@
-"""Named access networks, with RTT and rates as published, and their sources."""
+"""Define named access networks, with their RTT and rates as published, and the sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def name_of(network: Network) -> str | None:
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if these networks have the rates of RATES_BY_DEFAULT."""
+    """Return True if all these networks have the rates of RATES_BY_DEFAULT."""
     usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
     return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 

@@ -30,7 +30,7 @@ class PublishedCell(BaseModel):
     improvement_percent_as_printed: float
     note: str
     true_unit: str = ""
-    """True unit of the times; empty if it is the printed one."""
+    """True unit of the times; empty if it is the printed unit."""
     swapped: bool = False
     """True if the headings of the two times are swapped."""
 
@@ -46,7 +46,7 @@ class PublishedCell(BaseModel):
 
     @property
     def improvement_percent(self) -> float:
-        """Return the improvement from the two times in percent, negative if TFO is slower."""
+        """Return the improvement in percent, computed from the two times; negative if TFO is slower."""
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property
