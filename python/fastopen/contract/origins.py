@@ -81,10 +81,8 @@ class Origins(Part):
 
     def http_at(self, url: str, tls: "Tls | None") -> Http:
         """Return the version that the server of a page's URL speaks in a load with `tls` (None: cleartext).
-
         If only https URLs are served over TLS, servers of http URLs speak HTTP/1.1 (or 1.0), whatever version
-        their host speaks over TLS.
-        """
+        their host speaks over TLS."""
         host = host_of(url)
         version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http
         mixed = tls is not None and tls.security == "recorded"

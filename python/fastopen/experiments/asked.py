@@ -75,7 +75,7 @@ class Asked:
     """Values by the factor's name."""
     source: Source
     combine: Combine = "cross"
-    """Combination of network factors' lists: every value with every other, or each n-th with the n-th."""
+    """Network factors with several values: `cross` combines all with all, `zip` the n-th with the n-th."""
     folder: Path = field(default_factory=Path)
     """Folder that paths of traces, and of files in a server's command line, are relative to."""
     named: tuple[NamedNetwork, ...] = ()
@@ -171,8 +171,8 @@ class Asked:
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS by default: if a setting of TLS is requested, or unless a client does
-        not support TLS, there is an external server, or all transports are in cleartext."""
+        """Return True if loads use TLS: always if a setting of TLS is requested, otherwise unless a client
+        does not support TLS, there is an external server, or all transports are in cleartext."""
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)

@@ -28,10 +28,8 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client for settings of the command line or an experiment. Its `kind` is one of KINDS.
-
-    Settings that only other clients have are ignored. Raises ValueError and ValidationError.
-    """
+    """Return the client for settings of the command line or an experiment, whose `kind` is one of KINDS.
+    Settings that only other clients have are ignored. Raises ValueError and ValidationError."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)

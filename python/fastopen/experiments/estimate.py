@@ -29,7 +29,7 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the factor (1 or more) by which this load average slows down `at_once` tasks without waits."""
+    """Return the slowdown (1 or more) of `at_once` CPU-bound tasks at this load average."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 

@@ -215,7 +215,7 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor has an effect at the point: it needs no other factor, or that is set."""
+        """Return True if the factor has an effect at the point: any factor that it needs is set there."""
         if self.needs is None:
             return True
         field, without = self.needs

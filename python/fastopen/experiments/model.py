@@ -82,7 +82,7 @@ class Setup(BaseModel):
 
 
 class Experiment(BaseModel):
-    """Pages x networks x setups x transports x engines, each loaded `repeats` times."""
+    """Pages x networks x setups x transports x engines, each loaded `repeats` times, in base units."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -116,7 +116,7 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if any load is random. `auto` is the engine for that word."""
+    """Return the experiment, with a random seed if any load is random. `auto` replaces the word `auto`."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})

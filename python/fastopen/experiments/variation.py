@@ -91,7 +91,8 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The sampled values of one repeat: factors for requested values, and the phase at which loads begin."""
+    """The sampled values of one repeat: multipliers of requested values, and the phase at which loads
+    begin."""
 
     rtt: float
     down: float

@@ -122,11 +122,9 @@ def _ascii_host(parts: SplitResult) -> str | None:
 
 
 def _canonical(host: str) -> str | None:
-    """Return the host in the form of the URL standard; None if the host is invalid.
-
-    See https://url.spec.whatwg.org/#host-parsing. A host whose last label is a number must be an IPv4 address
-    of four numbers: short notations (127.1) are rejected. An international label must be valid Punycode.
-    """
+    """Return the host as the URL standard writes it (https://url.spec.whatwg.org/#host-parsing); None if it
+    is invalid. A host whose last label is a number must be an IPv4 address of four numbers: short notations
+    (127.1) are rejected. An international label must be valid Punycode."""
     if host.startswith("["):
         try:
             address = ipaddress.IPv6Address(host.strip("[]"))
