@@ -71,8 +71,8 @@ class Request(RecordPart):
     cache: Literal["fresh", "revalidated", "shared"] | None = None
     """The use of a cached response. fresh: without a request (no connection, no bytes; `status` is the one
     that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the browser
-    aborted the response and used the rest of another response with the same URL. null: the response came over
-    the network."""
+    aborted the response and used the rest of another response with the same URL. null: it came over the
+    network."""
     error: str | None
     """The reason for a failed request; null: it did not fail."""
 

@@ -69,7 +69,7 @@ def toml_file(path: Path) -> Source:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors in base units, in their order and without duplicates."""
+    """The requested values of factors in base units, in the order of the request, without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
@@ -219,7 +219,7 @@ class Asked:
                 )
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are its settings that are not factors. Raises InputError."""
+        """Return the experiment. `others` are the settings that are not factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         try:
@@ -234,7 +234,7 @@ class Asked:
             raise InputError(input_error(error, "").message, self.source.place(key)) from None
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names the requested ones of these factors, or all if none was requested."""
+        """Return an error that names those of the factors that were requested, or all if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         written = {one.name: self.source.key_of(one) for one in ASKED if "_" in one.name}

@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Return a rough estimate of the wall time of all jobs, in seconds. `parallel` is the number of worlds
-    that each engine runs at once, and `slower` its slowdown compared with an idle machine."""
+    that each engine runs at once, and `slower` the engine's slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]

@@ -38,7 +38,7 @@ class PublishedTable(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     experiment: str
-    """Value of the column `experiment` of the rows."""
+    """Value of the column `experiment` in the rows."""
     pages: dict[str, str]
     """Maps the names of pages in the experiment to their names in the rows."""
     unit: Literal["s", "ms"] | None = None

@@ -143,7 +143,7 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """Return the sample of a repeat; None if nothing varies."""
+    """Return the sample of a repeat; None if the experiment does not vary values."""
     return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
 
 

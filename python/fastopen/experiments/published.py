@@ -1,4 +1,4 @@
-"""Published figures to compare experiments with: tables of papers and reports, as printed."""
+"""Read published figures to compare experiments with: tables of papers and reports, as printed."""
 
 import csv
 from typing import Final
@@ -55,7 +55,7 @@ class PublishedCell(BaseModel):
 
 
 def all_published_cells() -> list[PublishedCell]:
-    """Return every row of the packaged file, in its order. Raises InputError if the file is damaged."""
+    """Return every row of the packaged file, in order. Raises InputError if it is missing or damaged."""
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
         raise InputError("the file of published figures is missing", FILE, "install fastopen again")

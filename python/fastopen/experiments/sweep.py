@@ -45,8 +45,8 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
-    """Return each setup with each of these clients instead of its own client, whose settings the new client
-    gets if it supports them. Raises ValueError for an unknown kind, or a kind that needs a command line."""
+    """Return the setups with each of these kinds of clients instead of their own. A new client keeps the
+    settings that it supports. Raises ValueError for an unknown kind, or a kind that needs a command line."""
     own = {"kind", "name", "command"}
     # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
@@ -97,8 +97,7 @@ def _over(origins: Origins, tls: Tls | None) -> Origins:
 
 
 def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings. With recorded bodies, whose URLs have the recorded schemes, `security` is
-    `recorded` by default."""
+    """Return the TLS settings; `security` is `recorded` by default for bodies with recorded URLs."""
     if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
         return tls
     return tls.model_copy(update={"security": "recorded"})

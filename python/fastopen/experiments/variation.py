@@ -1,7 +1,8 @@
-"""Sample uncertain values for each repeat, the same for all its arms.
+"""Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
 In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
-`vary`, each repeat of an experiment is a sample from these spreads, which are documented with their reasons.
+`vary`, each repeat of an experiment is a sample from the spreads in Variation, which gives the reason for
+each.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The range of 90 % then leaves out one or two samples at either end.
 DRAWS: Final = 30
-# Unless requested, a report has the number of samples that makes LOADS_OF_DRAWS loads, within these limits.
+# Unless requested, a report has as many samples as make LOADS_OF_DRAWS loads, from DRAWS_AT_LEAST to DRAWS.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Loads in virtual time begin at its multiples (TIMER_WHEEL_PERIOD_NS in
@@ -91,8 +92,7 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The sampled values of one repeat: multipliers of requested values, and the phase at which loads
-    begin."""
+    """The sampled values of one repeat: multipliers of requested values, and the start phase of loads."""
 
     rtt: float
     down: float
@@ -137,7 +137,7 @@ class Draw:
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """Return the sample of a repeat, the same for all pages, networks and setups; None if nothing varies."""
+    """Return the sample of a repeat, the same for all pages, networks and setups; None if `vary` is None."""
     if vary is None:
         return None
 

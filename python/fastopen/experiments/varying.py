@@ -72,7 +72,7 @@ class VaryingFactors:
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Located, factor: Factor) -> str:
-        """Return the name without one factor, and without the RTT if it does not vary."""
+        """Return a cell's name without one factor, and without the RTT if it does not vary."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 

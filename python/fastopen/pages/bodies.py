@@ -60,7 +60,7 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Mapping from resources' indices to bodies, read from the store on access. `heads`: response heads."""
+    """Bodies by resource index, read from the store on access. `heads` has the heads of the responses."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)

@@ -51,7 +51,7 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be chosen: its facts, and the page itself if the file was read to get the facts."""
+    """A page that may be chosen: its facts, and the page itself if it is in memory."""
 
     facts: dict[str, Any]
     file: Path

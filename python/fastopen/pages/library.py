@@ -28,7 +28,7 @@ HAR_SUFFIXES = (".har", ".har.gz")
 MAX_LIST_CHARACTERS = 16 * 2**20
 # The Common Log Format and similar ones: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
-# Number of URLs without a page that the error about a list names at most.
+# The error about a list names at most this many URLs without a page.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
@@ -116,8 +116,8 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """Return the pages of all files. Raises InputError if a file cannot be read. With `lenient`, such a file
-    is left out with a warning, unless no file can be read."""
+    """Return the pages of all files. With `lenient`, unreadable files are left out, unless all are
+    unreadable."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):

@@ -240,8 +240,7 @@ class Page(BaseModel):
 
     def digest(self) -> str:
         """Return the SHA-256 of the page's canonical JSON (all keys, sorted, no spaces), without a job's
-        offsets. Keys in _LATER_KEYS are left out if they have these values, so that older pages keep their
-        digests."""
+        offsets. Keys in _LATER_KEYS are left out at these values, so that older pages keep their digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )

@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# Types, besides documents, that may request a resource of a type. Other types have OTHER_ASKERS.
+# For each type of resource, the types besides documents that may request it; for others, OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),

@@ -31,7 +31,7 @@ def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
     """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). Names in
-    `headers` are in lower case. UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
+    `headers` are in lower case. Returns UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     control = _directives(headers)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to milliseconds and use several clocks: the next request may seem to start this much early.
+# Recorders round to ms and use several clocks, so the next request may seem to start this much too early.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_HELD_MS = 30_000.0
@@ -51,7 +51,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first entry of the chain that led to this one, and the number of steps; keep both."""
+    """Return (and remember) the first entry of the chain that led to this one, and the number of steps."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)

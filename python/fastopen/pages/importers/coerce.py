@@ -48,7 +48,7 @@ def size(value: object) -> int | None:
 
 
 class Headers(list[tuple[str, str]]):
-    """Header fields, see `lowered`. `binary` is True if there were pseudo-headers, as in HTTP/2."""
+    """Header fields as returned by `lowered`. `binary` is True if they had HTTP/2 pseudo-headers."""
 
     binary = False
 
@@ -65,7 +65,7 @@ def has_pseudo_headers(value: object) -> bool:
 
 
 def headers(value: object) -> list[tuple[str, str]]:
-    """Return the header fields in a HAR's list, see `lowered`. Invalid members are left out."""
+    """Return the header fields in a HAR's list as `lowered` returns them, without invalid members."""
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
@@ -98,7 +98,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Return ms since 1970, from such a number or from a date in ISO 8601 or RFC 5322; None if invalid."""
+    """Parse a time (ms since 1970, or a date in ISO 8601 or RFC 5322) into ms since 1970; None if invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
         return found if found is not None and 0 < found < _YEAR_9999_MS else None

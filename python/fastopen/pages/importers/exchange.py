@@ -95,7 +95,7 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """An earlier exchange in the chain of `before`, and the steps from it to this; None until computed."""
+    """An earlier exchange in the chain of `before`, and the number of steps since; None until computed."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """For a preflight: the request that it allows, which has the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)

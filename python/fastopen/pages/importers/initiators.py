@@ -27,7 +27,7 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds the initiators of entries. The entries must be in order of start, the root first."""
+    """Find the initiators of entries. The entries must be in order of start, the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """Prepare the search. `document` is the index of the main document, to which the root redirects."""
@@ -98,8 +98,7 @@ class InitiatorResolver:
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
         """Return the index of the recorded initiator; None if it is unknown. In a call stack, it is the
-        resource that arrived last before the request, because the request waited for it, or else the
-        first."""
+        resource that arrived last before the request, because the request waited for it; else the first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -137,8 +136,9 @@ class InitiatorResolver:
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the document that the entry belongs to, according to its Referer or WebPageTest's
-        `_documentURL`; otherwise the main document. Return 0 for entries up to the main document."""
+        """Return the index of the document that the entry belongs to, according to its Referer or
+        WebPageTest's `_documentURL`; otherwise of the main document. 0 for entries up to the main
+        document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -182,7 +182,7 @@ class Naming:
 
 
 class TextIndex:
-    """Searches the texts of entries for the URLs of other entries. The entries are in order of start."""
+    """Search the texts of entries for the URLs of other entries. The entries are in order of start."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries
@@ -208,7 +208,8 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map entries to the owners of texts that may contain their URLs, sorted. Texts are read once."""
+        """Map the index of each entry to the indices of the entries whose text may contain its URL, in order
+        of start. Each text is read once for all entries."""
         names = NameIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

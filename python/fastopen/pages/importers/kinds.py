@@ -82,7 +82,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies, or None. text/html implies none: servers use it for all."""
+    """Return the type that the MIME type implies, or None, as for text/html, which is used for anything."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":

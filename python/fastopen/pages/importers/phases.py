@@ -15,7 +15,7 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """Finds the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight and
+    """Find the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight and
     its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
     handlers begin before `onLoad`."""
 

@@ -216,7 +216,7 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
     """Return the number of the initiator's body bytes that had arrived when the exchange started (None: all),
     and the processing time in ms since then. `named_after` is the fraction of a document's text after which
-    the exchange's URL ends. If it is None, the body is assumed to have arrived evenly."""
+    the exchange's URL ends, if known. Otherwise, the body is assumed to have arrived evenly."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)

@@ -82,7 +82,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer, if it is the page's stylesheet or document, else by types."""
+    """Guess the initiator: the Referer if it is a stylesheet or document of the page, else a likely type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")

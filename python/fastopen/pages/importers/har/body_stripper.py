@@ -16,7 +16,7 @@ _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 @dataclass
 class BodyStripper:
-    """Reduces the entries of one file. Equal headers are kept in memory only once."""
+    """Reduce the entries of one file. Equal headers are kept in memory only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)

@@ -275,7 +275,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content, possibly encoded in the body's charset, if it is as long as the body; or None."""
+    """Return the content, if needed in the body's charset, if it is as long as the body; otherwise None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

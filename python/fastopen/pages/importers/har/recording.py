@@ -52,7 +52,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a HAR with reduced entries. `notes` has the file's notes. Raises InputError."""
+    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the notes on the file so
+    far. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -158,7 +159,7 @@ def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the declared pages, or else the pages that entries name, or else one page; with `members`."""
+    """Return the declared pages, or else the pages that entries name, or else one; set their `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -261,7 +262,8 @@ def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Return the entries that no cache answered, linked in chains, and the root, which every page needs."""
+    """Return the entries that are not from a cache, and link redirects and preflights. A cached root document
+    is kept, because every page needs a root."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]

@@ -145,8 +145,8 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 def _body(
     entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
-    """Return the size of the response's body as sent: the recorded size; Content-Length, or the size of
-    content that is not compressed, if it is slightly smaller; a guess if no size was recorded."""
+    """Return the size of the response's body as sent: the recorded size, or Content-Length or the size of
+    unencoded content if slightly smaller. If no size was recorded, guess it."""
     if body_is_empty(method, status):
         return 0
     content = coerce.mapping(response.get("content"))
@@ -166,7 +166,7 @@ def _body(
 def _recorded_body(
     entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
 ) -> int | None:
-    """Return bodySize or else WebPageTest's object size; None if unknown. 0 with content means unknown."""
+    """Return bodySize or else WebPageTest's object size; None if unknown, or 0 although there is content."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = coerce.size(value)
         empty = not coerce.size(content.get("size")) and not content.get("text")

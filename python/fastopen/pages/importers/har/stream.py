@@ -199,7 +199,7 @@ class Scanner:
 
 
 class _Memory:
-    """Charges the budget for the memory of a document's values. Values are measured only after the text read
+    """Charge the budget for the memory of a document's values. Values are measured only after the text read
     so far has become so long that its values may need more memory than the budget has left."""
 
     def __init__(self, scanner: Scanner, document: dict[str, Any]) -> None:
