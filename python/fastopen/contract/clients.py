@@ -53,8 +53,8 @@ class ClientType:
     kind: ClientKind = "command"
     """The client's `kind` in a job."""
     command_line: str = ""
-    """The command line of a tool. Placeholders: CONNECTIONS for the setting, KEEP_ALIVE for `kept` or
-    `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
+    """The command line of a tool. Placeholders: CONNECTIONS for connections to a host, KEEP_ALIVE for `kept`
+    or `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
     kept: str = ""
     """The option that keeps connections open."""
     closed: str = ""
@@ -85,7 +85,7 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
-    """Versions of HTTP and sessions that `--arms all` omits, since not every build or command has them."""
+    """Versions of HTTP and sessions that `--arms all` omits, since some builds or commands lack them."""
     ours: bool = False
     """True if the client is a part of fastopen, which can read its sockets and give it session tickets."""
     tickets_kept: int | None = None
@@ -106,7 +106,7 @@ class ClientType:
     virtual_resource_s: float = 0.0
     """Seconds of processor time for each resource of the page, in addition to those of the loader."""
     worlds_per_core: float = 4
-    """Worlds that can run in parallel on a core of the host engine without changing results
+    """Worlds that can run in parallel on a core with the engine `host` without changing results
     (benches/parallel.py)."""
     timeout_margin_s: float = 60
     """Seconds by which a world may exceed a load's time limit without writing a record before it is ended.

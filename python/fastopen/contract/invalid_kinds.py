@@ -9,7 +9,7 @@ from fastopen.contract.record_part import RecordPart
 
 
 class InvalidKind(StrEnum):
-    """The reason for which a load does not count."""
+    """The reason why a load does not count."""
 
     INCOMPLETE = "incomplete"
     """A request failed or timed out, a response was cut off, or the client failed or requested nothing."""

@@ -1,4 +1,4 @@
-"""A job for the world program: one world, and the loads to run in it.
+"""Define a job for the world program: one world, and the loads to run in it.
 
 These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
 that Python and Rust are tested against, and the tables of docs/dev/contract.md.
@@ -36,7 +36,7 @@ class Tolerance(Part):
     """The tolerated errors of a world."""
 
     rtt_us: Microseconds = 1000
-    """The largest deviation of the measured RTT. A larger one is an error."""
+    """The largest deviation of the measured RTT. A larger deviation is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The largest deviation of measured rates, as a fraction."""
     late_us: Microseconds | None = None
@@ -63,7 +63,7 @@ class Transactions(Part):
     ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
     (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
-    """The time in which transactions begin. Afterwards, they have ten seconds to end."""
+    """The time in which transactions begin. After it, running transactions have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
     is late, the generator was the limit, not the server, and the record is invalid."""
@@ -82,7 +82,7 @@ class LoadSpec(Part):
     id: NotEmpty
     """The id, repeated in the load's record."""
     transport: Transport
-    """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses it on
+    """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses TLS on
     its port, even for http URLs (synthetic bodies then refer to https URLs). With `security` `recorded`, only
     origins of https URLs use TLS."""
     cookies: Cookies = None

@@ -1,4 +1,4 @@
-"""The record of a load: its requests and connections, and the evidence of both ends."""
+"""Define the record of a load: its requests and connections, and the evidence of both ends."""
 
 from typing import Annotated, Literal
 
@@ -86,7 +86,7 @@ class Evidence(RecordPart):
     options: Annotated[int, Field(ge=0, le=255)]
     """Flags TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
-    """The reason for which Fast Open failed (TFO_*)."""
+    """The reason why Fast Open failed (TFO_*)."""
     rtt_us: Count
     min_rtt_us: Count
     bytes_sent: Count
@@ -272,7 +272,7 @@ class Browser(RecordPart):
     screenshot_png: str | None = None
     """The picture at the end of the load, in base64, if the job requested it."""
     screenshot_error: str | None = None
-    """The reason for which `screenshot_png` is missing, if the job requested it."""
+    """The reason why `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
     """The pictures of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
@@ -326,7 +326,7 @@ class LoadRecord(RecordPart):
     valid: bool
     """True if the load counts."""
     invalid: Items[Invalid]
-    """The reasons for which the load does not count."""
+    """The reasons why the load does not count."""
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count

@@ -1,4 +1,4 @@
-"""The settings of the origin servers of a job, and of TLS."""
+"""Define the settings of the origin servers of a job, and of TLS."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -146,9 +146,9 @@ class Tls(Part):
     of TLS 1.3, so the number limits the connections to a host that can resume a session of the earlier visit.
     0: no resumption."""
     address_tokens: bool = True
-    """True if an origin gives an address token with each ticket of a QUIC connection, and accepts it on a
-    later one (RFC 9000 section 8.1.3). Without a token, it sends at most three times the bytes that it has
-    received, and then waits for the client's next flight."""
+    """True if an origin gives an address token with each ticket of a QUIC connection, and accepts the token
+    on a later connection (RFC 9000 section 8.1.3). Without a token, the origin sends at most three times the
+    bytes that it has received, and then waits for the client's next flight."""
     retry: bool = False
     """True if an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
     which takes a round trip."""
@@ -172,7 +172,7 @@ class Tls(Part):
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key; its size is that of the real extension."""
     security: Security = "tls"
-    """The URLs that are served over TLS if a load's transport has it: all with `tls`, only https URLs with
+    """The URLs that are served over TLS if a load's transport has TLS: all with `tls`, only https URLs with
     `recorded`."""
 
     @model_validator(mode="before")

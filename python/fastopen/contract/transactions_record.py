@@ -1,4 +1,4 @@
-"""The record of transactions with a server under load."""
+"""Define the record of transactions with a server under load."""
 
 from typing import Annotated, Literal
 
@@ -60,8 +60,8 @@ class TransactionsRecord(RecordPart):
     valid: bool
     """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons for which the transactions do not count. Effects of overload, a flood or a change of key
-    are not among them."""
+    """The reasons why the transactions do not count. Effects of overload, a flood or a change of key are not
+    among them."""
     started_unix_ms: Count
     """The time at which transactions began."""
     cookies_before: Count

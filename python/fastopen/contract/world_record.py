@@ -1,4 +1,4 @@
-"""The record of a world: its properties and measurements before its loads."""
+"""Define the record of a world: its properties and measurements before its loads."""
 
 from typing import Literal
 
@@ -35,7 +35,7 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world. The probes use the requested link without random factors, with a
+    """The measured network of this world. Probes use the requested link without random factors, with a
     tail-drop queue, and without a rate limit if a trace is requested, since they could meet any part of the
     trace."""
 

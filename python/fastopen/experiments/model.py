@@ -1,4 +1,4 @@
-"""The model of an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
+"""Model an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
 
 from typing import Annotated, Final, Literal, Self
 

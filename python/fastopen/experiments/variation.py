@@ -1,8 +1,7 @@
 """Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
 In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
-`vary`, each repeat of an experiment is a sample from the spreads in Variation, which gives the reason for
-each.
+`vary`, each repeat of an experiment is a sample from the spreads in Variation, which gives their reasons.
 """
 
 from dataclasses import dataclass

@@ -116,8 +116,7 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """Return the pages of all files. With `lenient`, unreadable files are left out, unless all are
-    unreadable."""
+    """Return the pages of all files. With `lenient`, leave unreadable files out, unless all are."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):
