@@ -61,7 +61,7 @@ Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndReco
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """Return the parser of records by their `type`. It is created at its first use."""
+    """Return a parser that selects the model of a record by its `type`. It is created at its first use."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 

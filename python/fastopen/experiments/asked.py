@@ -118,7 +118,7 @@ class Asked:
 
     @property
     def _named_networks(self) -> Sequence[NamedNetwork]:
-        """Return the requested named networks, or the default ones if neither RTT nor rates are set."""
+        """Return the requested named networks, or the default ones if no RTT, rate or trace is set."""
         if self.named or any(name in self.values for name in _OF_THE_LINK):
             return self.named
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
@@ -208,7 +208,7 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
-        """Raise an error for network factors that have no effect on any of these networks."""
+        """Raise an error for factors with non-default values that have no effect on any of the networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
             needed = _needed(factor)
@@ -269,7 +269,7 @@ class Asked:
         }
 
     def _check(self, clients: Sequence[Client]) -> None:
-        """Raise an error for factors of the client or TLS that have no effect on any requested client."""
+        """Raise an error for settings of the client or TLS that contradict each other or have no effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:

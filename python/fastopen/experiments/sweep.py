@@ -97,7 +97,8 @@ def _over(origins: Origins, tls: Tls | None) -> Origins:
 
 
 def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings; `security` is `recorded` by default for bodies with recorded URLs."""
+    """Return the TLS settings. With recorded bodies, `security` is `recorded` unless it was set, because URLs
+    in such bodies keep their schemes."""
     if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
         return tls
     return tls.model_copy(update={"security": "recorded"})

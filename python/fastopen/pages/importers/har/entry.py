@@ -164,7 +164,7 @@ def _is_event_stream(raw: Mapping[str, Any]) -> bool:
 
 
 def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
-    """Return the HTTP version of an entry; None if the recorder does not name it."""
+    """Return the HTTP version of an entry; None if the entry does not show it."""
     named = [coerce.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
@@ -259,9 +259,8 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
     In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
-    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If the TLS of an https
-    connection was not recorded, TLS took at least one more RTT, so half of `connect` is an upper bound on the
-    RTT.
+    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` is missing for an https
+    URL, TLS took at least one more RTT, so half of `connect` is an upper bound on the RTT.
     """
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:

@@ -98,7 +98,8 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the recorded size of headers if plausible, else `written` if any are listed, else `typical`."""
+    """Return the size of headers as HTTP/1.1 text: as recorded if plausible, or `written` if they are listed
+    and not plausible or `binary`, or else `typical`."""
     recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
