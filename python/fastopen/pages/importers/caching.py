@@ -11,7 +11,7 @@ from fastopen.pages.model import MAX_FRESH_S
 # 9111 section 4.2.2). As in Chromium, this holds only for these statuses.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
-# With these statuses, a response without a lifetime stays fresh (ibid.; RFC 9110 sections 15.4.2, 15.4.9).
+# Responses with these statuses and no lifetime are always fresh (ibid.; RFC 9110 sections 15.4.2, 15.4.9).
 _FOR_GOOD: Final = frozenset([300, 301, 308, 410])
 _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 

@@ -50,7 +50,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
         lambda _: True,
     )
     found = next(one for rule in rules for one in by_start if rule(one))
-    # If an earlier document led here, such as a challenge or a splash page, the load began there.
+    # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
             found = earlier
