@@ -41,7 +41,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client. The defaults are those of a user's command."""
+    """A type of client. The defaults describe a user's command."""
 
     label: str
     """The name in options, files and tables."""

@@ -83,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return those notes of a page that report damaged parts of its file, which `lenient` left out."""
+    """Return the notes of a page on damaged parts of its file, which were left out because of `lenient`."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 

@@ -59,9 +59,9 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
             continue
         edges = _page_at(index, exchange, graph, heads, grown)
         if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
-            continue  # another visit requested it again
+            continue  # a repeated request, made by another visit
         edges[index] = _guess(graph, edges, exchange)
-        # The exchanges to which it refers belong to the page as well.
+        # Exchanges to which this exchange refers belong to the page as well.
         graph.grow(edges, [index])
         placed |= edges.keys()
 

@@ -32,7 +32,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Return True if HTTP/2 or later was used: its headers are compressed, so HTTP/1.1's are larger."""
+    """Return True if an entry used HTTP/2 or later, so that the recorded sizes are of compressed headers."""
     request, response = (
         coerce.mapping(entry.get("request")),
         coerce.mapping(entry.get("response")),
