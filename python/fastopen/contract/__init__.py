@@ -1,4 +1,4 @@
-"""Models of jobs and records (docs/dev/contract.md), and the types of clients."""
+"""Define jobs and records (docs/dev/contract.md), and the types of clients."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind

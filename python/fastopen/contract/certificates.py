@@ -1,9 +1,9 @@
 """Compute the sizes of certificate chains by kind.
 
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
-have with keys, signatures and timestamps of this kind. The signature in CertificateVerify is always an ECDSA
-one, so the bytes that it lacks are added to the chain. Both messages are in one flight, which thus has the
-exact size.
+have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature, so
+the bytes by which a signature of the kind would be larger are added to the chain. Both messages are in one
+flight, so the flight has the exact size.
 """
 
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ PROOF_BYTES: Final = 23 * 32
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf with two timestamps, of an intermediate, and of CertificateVerify beyond an
-    ECDSA one."""
+    """Return the bytes of a leaf with two timestamps and of an intermediate, plus the bytes by which their
+    kind's signature in CertificateVerify would exceed that of ECDSA."""
     certificates = 2 * (keys.public_key_bytes + keys.signature_bytes) + 2 * timestamps.signature_bytes
     return STRUCTURE_BYTES + certificates + _beyond_ecdsa(keys)
 
@@ -58,8 +58,8 @@ def _beyond_ecdsa(key: Algorithm) -> int:
 
 
 def _merkle_tree(key: Algorithm) -> int:
-    """Return the bytes of a certificate with a proof instead of signatures, and of CertificateVerify beyond
-    an ECDSA one."""
+    """Return the bytes of a certificate with an inclusion proof instead of signatures, plus the bytes by
+    which its kind's signature in CertificateVerify would exceed that of ECDSA."""
     structure = STRUCTURE_BYTES - TIMESTAMPS_BYTES - INTERMEDIATE_BYTES
     return structure + key.public_key_bytes + PROOF_BYTES + _beyond_ecdsa(key)
 
@@ -73,8 +73,8 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
     "merkle-tree": _merkle_tree(ML_DSA_44),
 }
-"""Bytes of each kind's chain, and of its CertificateVerify beyond an ECDSA one. The kind `merkle-tree` is a
-landmark-relative certificate with an ML-DSA-44 key."""
+"""Bytes of each kind's chain, plus the bytes by which its signature in CertificateVerify would exceed that of
+ECDSA. The kind `merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""
 CLASSICAL: Final = frozenset({"ecdsa", "rsa"})
 """Kinds for which TLS 1.2 has code points."""
 assert CHAIN_BYTES.keys() == {*get_args(CertificateKind)}

@@ -1,5 +1,5 @@
-"""The types of clients, with their capabilities and needs. Rules look capabilities up in this table instead
-of checking the name of a client.
+"""Define the types of clients, with their capabilities. Rules look up a capability in this table instead of
+checking a client's name.
 
 To add a command-line tool, add an entry to _TOOLS. The capabilities that the world program needs are in
 crates/contract/src/client.rs.
@@ -15,7 +15,7 @@ from fastopen.common.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
-# Settings that only some clients support. All clients have keep_alive, connections and view.
+# Settings that only some clients support. All clients have settings for keep-alive, connections and view.
 OwnSetting = Literal[
     "profile",
     "processing_scale",
@@ -41,20 +41,20 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client. The defaults are those of a user's command."""
+    """A type of client. The defaults describe a user's command."""
 
     label: str
     """The name in options, files and tables."""
     meaning: str
     """A description for the table of clients."""
     method: str
-    """A description for a methods section. Placeholders: `label`, `program` (its version), `command`,
-    `limits` (of its connections), `profile`, `keep_alive`, `processing_scale`."""
+    """A description for a methods section. Placeholders: `label`, `program` (with its version), `command`,
+    `limits` (on connections), `profile`, `keep_alive`, `processing_scale`."""
     kind: ClientKind = "command"
     """The client's `kind` in a job."""
     command_line: str = ""
-    """The command line of a tool. Placeholders: CONNECTIONS for the setting, KEEP_ALIVE for `kept` or
-    `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
+    """The command line of a tool. Placeholders: CONNECTIONS for connections to a host, KEEP_ALIVE for `kept`
+    or `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
     kept: str = ""
     """The option that keeps connections open."""
     closed: str = ""
@@ -65,7 +65,7 @@ class ClientType:
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Replacements for HTTP in the command line that differ from the version, by version."""
+    """Texts that replace the placeholder HTTP, by version, if they differ from the version."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Versions of HTTP that some builds lack, with their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()
@@ -85,9 +85,9 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
-    """Versions of HTTP and sessions that `--arms all` omits, since not every build or command has them."""
+    """Versions of HTTP and sessions that `--arms all` omits, since some builds or commands lack them."""
     ours: bool = False
-    """True if the client is a part of fastopen, which then has its sockets and gives it session tickets."""
+    """True if the client is a part of fastopen, which can read its sockets and give it session tickets."""
     tickets_kept: int | None = None
     """The number of session tickets that the client keeps for each host; each serves one connection. None:
     all that an origin sends."""
@@ -96,22 +96,22 @@ class ClientType:
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     meets_servers: bool = False
-    """True if the client can be run with an external server (`--server`), which reports no requests."""
+    """True if the client can be run with an external server (`--server`), which does not report requests."""
     deterministic: bool = True
     """True if, without other random factors, the client's loads are the same each time."""
     start_s: float = 0.0
     """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
-    """Seconds of processor time of a load in virtual time, in addition to those of the built-in loader."""
+    """Seconds of processor time for a load in virtual time, in addition to those for the loader."""
     virtual_resource_s: float = 0.0
     """Seconds of processor time for each resource of the page, in addition to those of the loader."""
     worlds_per_core: float = 4
-    """Worlds that can run in parallel on a core of the host engine without changing results
+    """Worlds that can run in parallel on a core with the engine `host` without changing results
     (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """Seconds without a record, in addition to a load's time limit, after which a world is ended. They cover
-    building and measuring, getting cookies, and starting the client. The launcher of the virtual engine ends
-    a silent kernel earlier."""
+    """Seconds by which a world may exceed a load's time limit without writing a record before it is ended.
+    They cover building and measuring, fetching cookies, and starting the client. The launcher of the virtual
+    engine ends a silent kernel earlier."""
 
     def find(self) -> Path:
         """Return the path of the client's program. Raises MachineError that names the package to install."""
@@ -176,7 +176,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Return the type of a tool. Its program, and by default its package, are named like its label."""
+    """Return the type of a tool, whose label is also the name of its program and usually of its package."""
     usual = {"package": label, "sessions": NO_SESSION, "by_name_alone": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 

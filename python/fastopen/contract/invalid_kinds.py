@@ -1,4 +1,4 @@
-"""The kinds of invalid loads. `report/assets/explained_kinds.toml` explains them to users."""
+"""Define the kinds of invalid loads, which `report/assets/explained_kinds.toml` explains to users."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,38 +9,38 @@ from fastopen.contract.record_part import RecordPart
 
 
 class InvalidKind(StrEnum):
-    """The reason for which a load does not count."""
+    """The reason why a load does not count."""
 
     INCOMPLETE = "incomplete"
     """A request failed or timed out, a response was cut off, or the client failed or requested nothing."""
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
     """A counter or a socket shows Fast Open although the transport has none."""
     NO_SYN_DATA = "no_syn_data"
-    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, only
-    connections count that were opened after a handshake with the same host that lost nothing."""
+    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, this
+    holds only for connections opened after a handshake with the same host that lost nothing."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
-    """The client held a cookie before the first connection to a host."""
+    """The client held a cookie before the first connection to a host, although cookies should be cold."""
     NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
     """The client held no cookie of a host when the load began."""
     LISTEN_OVERFLOW = "listen_overflow"
     """The origins' Fast Open queue was full."""
     FASTOPEN_FAILED = "fastopen_failed"
-    """Data in a SYN was refused, or lost on a link that lost nothing."""
+    """Data in a SYN was refused, or lost although the link lost no packet."""
     BLACKHOLE = "blackhole"
     """The kernel suspected a black hole and turned Fast Open off, although the path has no black hole."""
     COUNTERS_DISAGREE = "counters_disagree"
     """Counters and sockets of the two ends show different numbers of connections with data in the SYN."""
     SESSION_BEFORE_FIRST = "session_before_first"
-    """Without a session of an earlier visit, the first connection to a host resumed one."""
+    """The first connection to a host resumed a session, although there was no earlier visit."""
     NOT_RESUMED = "not_resumed"
-    """Fewer connections to a host resumed a session than the client had tickets, or the ends disagree."""
+    """Fewer connections to a host resumed a session than the client had tickets, or the two ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
     """A connection carried early data although the load has none, or an origin accepted early data although
     it should reject it."""
     NO_EARLY_DATA = "no_early_data"
     """Fewer connections to a host than the client had tickets began with early data that the origin read
-    before the handshake was complete. Only connections count that lost nothing, and whose first request was
-    safe, fitted into a SYN with data, and was ready before the handshake was complete."""
+    before the handshake was complete. This holds only for connections that lost nothing and whose first
+    request was safe, fitted into a SYN with data, and was ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
     """An origin held its response to early data back until the handshake was complete: no time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
@@ -62,8 +62,8 @@ class InvalidKind(StrEnum):
     """A connection that carried requests is not QUIC although its host speaks HTTP/3, or is QUIC although its
     host does not."""
     PACKETS_DISAGREE = "packets_disagree"
-    """An end of a QUIC connection received more packets of a type than the other sent, or no packet of it
-    reached the origin's socket."""
+    """An end of a QUIC connection received more packets of a type than the other end sent, or none of the
+    connection's packets reached the origin's socket."""
     DATAGRAMS_DROPPED = "datagrams_dropped"
     """The kernel dropped datagrams for which a socket had no room (UdpRcvbufErrors)."""
     LOOKUPS_DISAGREE = "lookups_disagree"
@@ -76,7 +76,7 @@ class InvalidKind(StrEnum):
 
 
 class Invalid(RecordPart):
-    """The reason for which a load does not count. A newer program may have more kinds."""
+    """The reason why a load does not count. A newer program may have more kinds."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
     """The kind, for programs, see [below](#kinds-of-invalid-loads)."""

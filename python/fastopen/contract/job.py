@@ -1,4 +1,4 @@
-"""A job for the world program: one world, and the loads to run in it.
+"""Define a job for the world program: one world, and the loads to run in it.
 
 These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
 that Python and Rust are tested against, and the tables of docs/dev/contract.md.
@@ -36,7 +36,7 @@ class Tolerance(Part):
     """The tolerated errors of a world."""
 
     rtt_us: Microseconds = 1000
-    """The largest deviation of the measured RTT. A larger one is an error."""
+    """The largest deviation of the measured RTT. A larger deviation is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The largest deviation of measured rates, as a fraction."""
     late_us: Microseconds | None = None
@@ -48,32 +48,32 @@ class Flood(Part):
     """A SYN flood of the page's first host during transactions, from four addresses that never answer."""
 
     rate_per_s: Annotated[int, Field(ge=1, le=FLOOD_MAX_PER_S)]
-    """SYNs a second."""
+    """SYNs per second."""
     cookies: Literal["none", "invalid", "valid"]
     """The content of the SYNs. `none`: neither cookie nor data; `invalid`: data with an invalid cookie;
     `valid`: data with the cookies that the server gave to these addresses earlier."""
 
 
 class Transactions(Part):
-    """Transactions with a server under load. Each is a new connection, the request for one of the page's
-    resources in turn, its response, and the server's FIN (`Connection: close`)."""
+    """Transactions with a server under load. Each is a new connection with one request, its response, and the
+    server's FIN (`Connection: close`). The page's resources are requested in turn."""
 
     arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
     """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
     ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
     (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
-    """The time in which transactions begin. After it, they have ten seconds to end."""
+    """The time in which transactions begin. After it, running transactions have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
     is late, the generator was the limit, not the server, and the record is invalid."""
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None
-    """A new cookie key of the server halfway. `replace`: instead of the old one; `add`: in addition, so that
-    old cookies stay valid. null: no new key."""
+    """A new cookie key that the server gets halfway. `replace`: instead of the old key; `add`: in addition,
+    so that old cookies stay valid. null: no new key."""
     flood: Flood | None = None
-    """A simultaneous SYN flood. Its half-open connections outlast it, so no load may follow in the job."""
+    """A simultaneous SYN flood. Half-open connections remain afterwards, so no load may follow in the job."""
 
 
 class LoadSpec(Part):
@@ -82,13 +82,13 @@ class LoadSpec(Part):
     id: NotEmpty
     """The id, repeated in the load's record."""
     transport: Transport
-    """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses it on
+    """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses TLS on
     its port, even for http URLs (synthetic bodies then refer to https URLs). With `security` `recorded`, only
     origins of https URLs use TLS."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, forbidden with
-    others. With `transactions`: `cold` gives each a client address of its own without cookies; with `warm`,
-    all share one address, with a cookie of each host."""
+    others. With `transactions`: `cold` gives each transaction its own client address, without cookies; with
+    `warm`, all share one address, with a cookie of each host."""
     transactions: Transactions | None = None
     """Transactions in cleartext, without a client, instead of loading the page; null: the page is loaded."""
 
@@ -126,8 +126,7 @@ class Job(Part):
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of a load."""
     start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
-    """In virtual time: the time by which a load begins later than at the usual phase of the kernel's
-    timers."""
+    """In virtual time: the delay of a load's start after the usual phase of the kernel's timers."""
     shuffle_equal_requests: bool = False
     """If resources become known at the same byte of a response, the loader requests them in an order drawn
     from the seed (true), or in the page's order."""

@@ -1,4 +1,4 @@
-"""The record of a load: its requests and connections, and the evidence of both ends."""
+"""Define the record of a load: its requests and connections, and the evidence of both ends."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.record_part import Count, Counters, Link, RecordPart
 
-# Null if the event did not happen.
+# Times of events. Fields that may be null are null if the event did not happen.
 Nanoseconds = Annotated[int, Field(ge=0)]
 
 
@@ -33,7 +33,7 @@ class Lookup(RecordPart):
     """The time at which the client knew the address; null: never. For clients that do not report it, the
     arrival of the resolver's first answer."""
     queries: Count
-    """Queries that the client sent. For clients that do not report them, queries that arrived."""
+    """Queries that the client sent, or that reached the resolver if the client does not report them."""
     error: str | None = None
     """The reason for a failed lookup; null: it did not fail."""
     resolver: Resolver
@@ -54,9 +54,9 @@ class Request(RecordPart):
     """The time at which the client could request the resource: the client knew of it, and processing was
     over."""
     connect_start_ns: Nanoseconds | None
-    """The time at which the connection was opened; null unless the request was its first."""
+    """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
-    """The time at which the connection was writable; null unless the request was its first."""
+    """The time at which the connection was writable; null unless the request was the connection's first."""
     sent_ns: Nanoseconds | None
     """The time at which the client began to write the request."""
     first_byte_ns: Nanoseconds | None
@@ -70,8 +70,8 @@ class Request(RecordPart):
     """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
     """The use of a cached response. fresh: without a request (no connection, no bytes; `status` is the one
-    that the page sees). revalidated: the origin validated it (`status` 304, no body). shared: the browser
-    aborted the response and used the end of another one with the same URL. null: the response came over the
+    that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the browser
+    aborted the response and used the rest of another response with the same URL. null: it came over the
     network."""
     error: str | None
     """The reason for a failed request; null: it did not fail."""
@@ -86,7 +86,7 @@ class Evidence(RecordPart):
     options: Annotated[int, Field(ge=0, le=255)]
     """Flags TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
-    """The reason for which Fast Open failed (TFO_*)."""
+    """The reason why Fast Open failed (TFO_*)."""
     rtt_us: Count
     min_rtt_us: Count
     bytes_sent: Count
@@ -137,7 +137,7 @@ class TlsSession(RecordPart):
     received_bytes: Count
     """Bytes received until the end of the handshake, including responses to early data."""
     origin: OriginTlsSession | None = None
-    """The origin's view; null: the handshake did not end there, and had no early data."""
+    """The origin's view; null: at the origin, the handshake neither ended nor had early data."""
 
 
 class TcpSample(RecordPart):
@@ -172,7 +172,7 @@ class Packets(RecordPart):
 
 
 class QuicEnd(RecordPart):
-    """One end of a QUIC connection."""
+    """The packets that one end of a QUIC connection sent, received and lost, and its RTT."""
 
     sent: Packets
     received: Packets
@@ -220,8 +220,8 @@ class Connection(RecordPart):
     """The packets of a QUIC connection, on which the kernels report nothing; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
     """The origin's end over time, if the job requested it (`tcp_trace`): a sample each twentieth of the RTT
-    (1 ms at least, 10 ms at most) that differs from the previous one. If a load has more than 40,000 samples,
-    every second one is dropped, and the interval doubles."""
+    (1 ms at least, 10 ms at most) that differs from the previous sample. If a load has more than 40,000
+    samples, every second sample is dropped, and the interval doubles."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -230,8 +230,8 @@ class Connection(RecordPart):
 
 
 class GivenUp(RecordPart):
-    """Connections without a request that the client closed before a segment of the server came (SYN_SENT).
-    Browsers close surplus connections in this way. Rules of evidence ignore them."""
+    """Connections without a request that the client closed before a segment from the server arrived
+    (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore these connections."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -249,7 +249,7 @@ class CrossTraffic(RecordPart):
 
 
 class Frame(RecordPart):
-    """A picture of the page, as the browser showed it from one moment on."""
+    """A picture of the page, which the browser showed from this time on."""
 
     at_ns: Nanoseconds
     """The time since the navigation's start; 0: the picture from before the navigation."""
@@ -272,7 +272,7 @@ class Browser(RecordPart):
     screenshot_png: str | None = None
     """The picture at the end of the load, in base64, if the job requested it."""
     screenshot_error: str | None = None
-    """The reason for which `screenshot_png` is missing, if the job requested it."""
+    """The reason why `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
     """The pictures of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
@@ -289,7 +289,7 @@ class Listener(RecordPart):
     port: Count
     fastopen_queue: Count | None
     """The number of connections with data in their SYN that may wait for the end of their handshake
-    (TCP_FASTOPEN), 0 if there is no queue; the smallest of several listeners. null: it could not be read."""
+    (TCP_FASTOPEN), 0 if there is no queue; the smallest of all listeners. null: it could not be read."""
     connections: Count
     """Connections of the load to this listener."""
     syn_data: Count
@@ -306,8 +306,8 @@ class Upstream(RecordPart):
 
 
 class Server(RecordPart):
-    """The kernel's report on an external server. TCPFastOpenListenOverflow in the origins' counters has the
-    connections that found a full queue."""
+    """The kernel's report on an external server. TCPFastOpenListenOverflow in the origins' counters is the
+    number of connections that found a full queue."""
 
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
@@ -326,7 +326,7 @@ class LoadRecord(RecordPart):
     valid: bool
     """True if the load counts."""
     invalid: Items[Invalid]
-    """The reasons for which the load does not count."""
+    """The reasons why the load does not count."""
     plt_ns: Nanoseconds | None
     """The page load time; null: the load did not finish."""
     started_unix_ms: Count

@@ -1,4 +1,4 @@
-"""The settings of the network in a job's world."""
+"""Define the settings of the network in a job's world."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -67,7 +67,7 @@ class LinkDirection(Part):
     """The rate, counted in bytes of IP packets without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
     """A Mahimahi trace, repeated without end: each number is a millisecond at which one packet of 1500 bytes
-    may leave. It requires a null rate, does not decrease, and ends after 0 ms and within a day."""
+    may leave. A trace requires a null rate, does not decrease, and ends after 0 ms and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """Bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
@@ -81,7 +81,7 @@ class LinkDirection(Part):
     this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
     """True if packets may overtake each other when the delay varies. Otherwise a packet that would overtake
-    arrives with the previous one."""
+    another one arrives together with it."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -114,12 +114,12 @@ class Network(Part):
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual` it is the kernel if its result is the same to the microsecond: not with an AQM, which is `tbf`'s
-    child there. With a `path` it is always the program. The world's record has the choice in `link`."""
+    `virtual`, it is the kernel if both give the same result to the microsecond: not with an AQM, which is a
+    child of `tbf` there. With a `path`, it is always the program. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
-    send. Each load has a new flow, which starts 4.096 s earlier. The direction must have a rate or a trace.
-    null: no traffic."""
+    send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a
+    trace. null: no traffic."""
     path: Path = "none"
     """The effect of a middlebox between link and hosts on TCP Fast Open or QUIC, see [paths](../paths.md)."""
     path_hosts: list[str] | None = None
@@ -127,17 +127,17 @@ class Network(Part):
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The probability that each of these hosts is behind the middlebox, drawn from the seed."""
     names: NameLookup = "none"
-    """The client's source of hosts' addresses. `none`: it knows them. `do53`: it queries a resolver behind
-    the link over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast Open
-    if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection with
-    HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
+    """The client's source of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind the
+    link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast
+    Open if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection
+    with HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
     """The RTT to the resolver, without queues; null: the link's RTT. With a different RTT, the program and
     not the kernel implements the link."""
     resolver: ResolverConduct = "answers"
-    """The resolver's treatment of queries. `drop-first`: it ignores the first query for each name and type.
-    `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query after 5 s,
-    and gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
+    """The behaviour of the resolver. `drop-first`: the resolver ignores the first query for each name and
+    type. `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query
+    after 5 s, and gives up 5 s later, as glibc's stub resolver does (resolv.conf(5))."""
 
     @property
     def quic_mtu_min_bytes(self) -> int:

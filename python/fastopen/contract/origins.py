@@ -1,4 +1,4 @@
-"""The settings of the origin servers of a job, and of TLS."""
+"""Define the settings of the origin servers of a job, and of TLS."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -80,10 +80,9 @@ class Origins(Part):
         return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
 
     def http_at(self, url: str, tls: "Tls | None") -> Http:
-        """Return the version that the server of a page's URL speaks in a load over `tls`, or in cleartext.
-
-        If TLS is in use, cleartext servers speak HTTP/1.1, whatever their host speaks over TLS.
-        """
+        """Return the version that the server of a page's URL speaks in a load with `tls` (None: cleartext).
+        If only https URLs are served over TLS, servers of http URLs speak HTTP/1.1 (or 1.0), whatever version
+        their host speaks over TLS."""
         host = host_of(url)
         version: Http = "3" if host in self.http3_hosts else "2" if host in self.http2_hosts else self.http
         mixed = tls is not None and tls.security == "recorded"
@@ -146,9 +145,9 @@ class Tls(Part):
     of TLS 1.3, so the number limits the connections to a host that can resume a session of the earlier visit.
     0: no resumption."""
     address_tokens: bool = True
-    """True if an origin gives an address token with each ticket of a QUIC connection, and accepts it on a
-    later one (RFC 9000 section 8.1.3). Without a token, it sends at most three times the bytes that it has
-    received, and then waits for the client's next flight."""
+    """True if an origin gives an address token with each ticket of a QUIC connection, and accepts the token
+    on a later connection (RFC 9000 section 8.1.3). Without a token, the origin sends at most three times the
+    bytes that it has received, and then waits for the client's next flight."""
     retry: bool = False
     """True if an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
     which takes a round trip."""
@@ -172,7 +171,7 @@ class Tls(Part):
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key; its size is that of the real extension."""
     security: Security = "tls"
-    """The URLs that are served over TLS if a load's transport has it: all with `tls`, only https URLs with
+    """The URLs that are served over TLS if a load's transport has TLS: all with `tls`, only https URLs with
     `recorded`."""
 
     @model_validator(mode="before")

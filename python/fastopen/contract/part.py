@@ -1,4 +1,4 @@
-"""Common definitions for the parts of a job: the base class, types and bounds."""
+"""Define the base class of the parts of a job, and types and bounds that several parts share."""
 
 from typing import Annotated, Final
 

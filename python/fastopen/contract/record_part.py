@@ -1,4 +1,4 @@
-"""Common parts of records: counters and the link."""
+"""Define parts that several records share: counters and the link."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ class LinkUse(RecordPart):
     packets: Count
     """Packets that were accepted: released, or still under way at the end of the load."""
     bytes: Count
-    """Bytes of their IP packets."""
+    """Bytes of the accepted IP packets."""
     dropped_queue: Count
     """Packets that were dropped because the queue was full, or by its management (`aqm`)."""
     dropped_loss: Count
@@ -37,13 +37,13 @@ class LinkUse(RecordPart):
     """Packets lost outside the link model: by the kernel before the link model received them, or because an
     end was gone."""
     queue_bytes_max: Count | None
-    """The most bytes in the queue; null if the kernel emulates the link, which does not report them."""
+    """The largest number of bytes in the queue; null if the kernel emulates the link and reports nothing."""
     late_us_p50: Count
     """The median time by which packets were released after they were due."""
     late_us_p99: Count
-    """The 99th percentile of this time."""
+    """The 99th percentile of the time by which packets were late."""
     late_us_max: Count
-    """The maximum of this time."""
+    """The maximum of the time by which packets were late."""
 
 
 class Link(RecordPart):

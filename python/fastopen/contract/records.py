@@ -1,4 +1,4 @@
-"""The output of the world program: one JSON record a line, with its kind in `type`.
+"""Define the output of the world program: one JSON record a line, with its kind in `type`.
 
 Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
 validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
@@ -19,8 +19,8 @@ from fastopen.contract.world_record import WorldRecord
 
 
 class PacketsRecord(RecordPart):
-    """A piece of the packets of a load, if the job requested them (`packets`): packets of the interfaces of
-    both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
+    """A piece of the packets of a load, if the job requested them (`packets`): the packets at the interfaces
+    of both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
 
     type: Literal["packets"]
     job: str
@@ -28,7 +28,7 @@ class PacketsRecord(RecordPart):
     pcapng: str
     """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
     dropped: Count
-    """Packets of the load that found no room and are not included."""
+    """Packets of the load that were left out because there was no room for them."""
 
 
 class EndRecord(RecordPart):
@@ -61,7 +61,7 @@ Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndReco
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """Return the parser of records by their `type`. It is created at its first use."""
+    """Return a parser that selects the model of a record by its `type`. It is created at its first use."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
@@ -70,7 +70,7 @@ class RecordError(ValueError):
 
 
 class ContractError(RecordError):
-    """A world program with another version of the contract."""
+    """The error that the world program speaks another version of the contract."""
 
 
 def parse_record(line: bytes | str) -> Record:

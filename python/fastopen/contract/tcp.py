@@ -1,4 +1,4 @@
-"""The settings of TCP at both ends, among them sysctls."""
+"""Define the settings of TCP at both ends, including sysctls."""
 
 from typing import Annotated, Final, Literal
 

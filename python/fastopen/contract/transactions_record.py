@@ -1,4 +1,4 @@
-"""The record of transactions with a server under load."""
+"""Define the record of transactions with a server under load."""
 
 from typing import Annotated, Literal
 
@@ -36,7 +36,7 @@ class ServerCore(RecordPart):
     """Time that the hypervisor took."""
     server_threads_us: Count
     """Time in which the server's threads ran (`schedstat`), including interrupts of these threads: all time
-    for the server except softirqs on an idle core."""
+    spent on the server, except softirqs on an idle core."""
 
     @property
     def busy_us(self) -> int:
@@ -45,7 +45,7 @@ class ServerCore(RecordPart):
 
     @property
     def others_us(self) -> int:
-        """Return the least time for which other processes than the server used the core."""
+        """Return a lower bound on the time for which processes other than the server used the core."""
         return max(self.user_us + self.nice_us + self.system_us - self.server_threads_us, self.nice_us)
 
 
@@ -60,8 +60,8 @@ class TransactionsRecord(RecordPart):
     valid: bool
     """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons for which the transactions do not count. Effects of overload, a flood or a change of key
-    are not among them."""
+    """The reasons why the transactions do not count. Effects of overload, a flood or a change of key are not
+    among them."""
     started_unix_ms: Count
     """The time at which transactions began."""
     cookies_before: Count
@@ -78,7 +78,7 @@ class TransactionsRecord(RecordPart):
     answered: Count
     """Transactions with a complete response."""
     answered_over_us: Count
-    """The time from the first of these responses to the last one."""
+    """The time from the first complete response to the last one."""
     failures: dict[str, Count]
     """The ten most frequent failures of the other transactions, with their numbers of occurrences."""
     syn_data: Count
@@ -94,7 +94,7 @@ class TransactionsRecord(RecordPart):
     late: Count
     """Transactions that began over `late_us` after they were due."""
     lateness_us: list[Pair]
-    """Times by which transactions began after they were due, in the same format."""
+    """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count
     """Time in which the generator's thread ran; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None

@@ -1,4 +1,4 @@
-"""The record of a world: its properties and measurements before its loads."""
+"""Define the record of a world: its properties and measurements before its loads."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ class MeasuredRtt(RecordPart):
     asked: Count
     """The job's RTT."""
     expected: Count
-    """The job's RTT, and the transmission time of the probe's own packets."""
+    """The job's RTT plus the transmission time of the probe's own packets."""
     median: Count
     """The median of the measured RTTs."""
     samples: Count
@@ -35,9 +35,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world. It is measured over the requested link without random factors, with
-    a tail-drop queue, and without a rate limit if a trace is requested, since a probe could meet any part of
-    the trace."""
+    """The measured network of this world. Probes use the requested link without random factors, with a
+    tail-drop queue, and without a rate limit if a trace is requested, since they could meet any part of the
+    trace."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""

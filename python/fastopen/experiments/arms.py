@@ -1,4 +1,4 @@
-"""Arms: named ways to begin connections, each with its role, texts and style.
+"""Define arms: named ways to begin connections, each with its role, texts and style.
 
 An arm states whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
 sentences select arms by their role, not by name. To add an arm, add an entry to ARMS.
@@ -23,7 +23,7 @@ class Role(StrEnum):
     CONTROL = "control"
     """Second baseline for an A/A test. Its apparent saving is noise."""
     TREATMENT = "treatment"
-    """Arm that is judged."""
+    """Arm whose saving over the baseline is judged."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return the arm in cleartext (`tls` is None), or with TLS on every connection."""
+        """Return the arm with TLS, or in cleartext if `tls` is None."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -146,7 +146,7 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the baseline's value from a mapping of arms to values; None if it was not loaded."""
+    """Return the baseline's value from a mapping of arms to values; None if the baseline was not loaded."""
     return of_arm.get(BASELINE.name)
 
 
@@ -164,6 +164,6 @@ def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline, including the control; empty without a baseline."""
+    """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []

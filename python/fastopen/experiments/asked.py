@@ -89,13 +89,13 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors in base units, in their order and without duplicates."""
+    """The requested values of factors in base units, in the order of the request, without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
     source: SettingSource
     combine: Combine = "cross"
-    """Way to combine lists of network factors: every value with every other, or the n-th with the n-th."""
+    """Network factors with several values: `cross` combines all with all, `zip` the n-th with the n-th."""
     folder: Path = field(default_factory=Path)
     """Folder that paths of traces, and of files in a server's command line, are relative to."""
     named: tuple[NamedNetwork, ...] = ()
@@ -114,7 +114,7 @@ class Asked:
             return list({one.model_dump_json(): one for one in made}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Yield the factors of each network. In a cross product, the RTT changes fastest."""
+        """Yield the factors and values of each network. In a cross product, the RTT changes fastest."""
         networks = self._named_networks
         factors = [one for one in of_part("network") if not (networks and one.name in OF_NAMED)]
         factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
@@ -139,7 +139,7 @@ class Asked:
 
     @property
     def _named_networks(self) -> Sequence[NamedNetwork]:
-        """Return the requested named networks, or the default ones if neither RTT nor rates are set."""
+        """Return the requested named networks, or the default ones if no RTT, rate or trace is set."""
         if self.named or any(name in self.values for name in _OF_THE_LINK):
             return self.named
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
@@ -171,7 +171,7 @@ class Asked:
             answering = {"http": self._versions(clients), **answering}
         by_host = {"http2_hosts", "http3_hosts"} & answering.keys()
         usual: dict[str, Any] = {"version": "1.3" if self._encrypts(words, clients) else None}
-        # A page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
+        # With security `recorded`, a page recorded in cleartext would have neither HTTP/2 nor HTTP/3.
         multiplexed = {"2", "3"} & {*answering.get("http", ())} or by_host
         if {*words} <= ARMS.keys() and not tls and not multiplexed:
             usual["security"] = "recorded"
@@ -187,23 +187,20 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if kinds of certificates are compared, and no remedy for large ones is set."""
+        """Return True if kinds of certificates are compared, and no remedy for large certificates is set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS by default.
-
-        Cleartext is the default if a client does not support TLS, if there is an external server, or if all
-        transports are cleartext ones.
-        """
+        """Return True if loads use TLS: always if a setting of TLS is requested, otherwise unless a client
+        does not support TLS, there is an external server, or all transports are in cleartext."""
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the ways to begin TLS sessions that all clients support with these settings."""
+        """Return the ways to begin TLS connections that all clients support with these settings."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.by_name_alone for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -232,21 +229,21 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
-        """Raise an error for network factors that have no effect on any of these networks."""
+        """Raise an error for factors with non-default values that have no effect on any of the networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
                 raise self.fault(f"works only with {_needed(factor).flag}", (factor.name,))
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are its settings that are not factors. Raises InputError."""
+        """Return the experiment. `others` are the settings that are not factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         with self._named():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names those of these factors that were requested, or all if none was."""
+        """Return an error that names those of the factors that were requested, or all if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
@@ -269,8 +266,8 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part by their names in the contract's model. A factor of which
-        several values can be compared has a list."""
+        """Return the requested settings of a part, by their names in the contract's model. A factor that may
+        have several values has a list."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -278,7 +275,7 @@ class Asked:
         }
 
     def _check(self, clients: Sequence[Client]) -> None:
-        """Raise an error for factors of the client or TLS that have no effect on any requested client."""
+        """Raise an error for settings of the client or TLS that contradict each other or have no effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
@@ -303,7 +300,7 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Read the requested values in `written`, a mapping of names of factors; None means not requested.
+    """Read the requested values of factors. `written` maps names of factors to values; None: not requested.
     `named` lists named networks, which set RTT and rates. Several values are a text with commas on the
     command line, and a list elsewhere. Raises InputError."""
     if combine not in get_args(Combine):
@@ -333,7 +330,7 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
-    """Return the named networks. Raises InputError if their RTT or rates are set as well."""
+    """Return the named networks. Raises InputError for unknown names, or if RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))
     if not isinstance(names, list | tuple):
@@ -382,7 +379,7 @@ def setups_asked(**written: object) -> list[Setup]:
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
-    """Return the error for an unknown key, with the nearest known key."""
+    """Return the error for an unknown key, which suggests the nearest known key."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
@@ -402,7 +399,7 @@ def _needed(factor: Factor) -> Factor:
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Return the values without factors that have no effect with the others, so that equal networks merge."""
+    """Drop factors that the others leave without effect, so that networks that differ only in these merge."""
     return {
         factor: value
         for factor, value in values.items()

@@ -1,4 +1,4 @@
-"""Turn the requested settings of a client into the client of an experiment, and that into one of a job."""
+"""Turn requested settings into the client of an experiment, and this client into the client of a job."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -28,10 +28,8 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client for settings of the command line or an experiment. `kind` is one of KINDS.
-
-    Settings that only other clients have are ignored. Raises ValueError and ValidationError.
-    """
+    """Return the client for settings of the command line or an experiment, whose `kind` is one of KINDS.
+    Settings that only other clients have are ignored. Raises ValueError and ValidationError."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -68,7 +66,7 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield the words of a tool's command line with the client's settings, but placeholders for URLs."""
+    """Yield a tool's command line with settings in place of placeholders, except URLs and HTTP versions."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -92,7 +90,7 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the URLs of the page's GET requests in phase `load`, as they are served, without duplicates."""
+    """Return the URLs at which the page's GET requests in phase `load` are served, without duplicates."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
 

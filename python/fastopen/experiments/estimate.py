@@ -10,7 +10,7 @@ from fastopen.experiments.plan import Plan, transfer_s
 
 # Time to build and remove a world, as measured by the benchmarks.
 WORLD_S: Final = 0.1
-# A load in virtual time takes only processor time: VIRTUAL_LOAD_S for this number of resources.
+# A load in virtual time takes only processor time: VIRTUAL_LOAD_S for VIRTUAL_LOAD_RESOURCES resources.
 VIRTUAL_LOAD_S: Final = 0.04
 VIRTUAL_LOAD_RESOURCES: Final = 44
 
@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Return a rough estimate of the wall time of all jobs, in seconds. `parallel` is the number of worlds
-    that each engine runs at once, and `slower` its slowdown compared with an idle machine."""
+    that each engine runs at once, and `slower` the engine's slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -29,7 +29,7 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the slowdown (1 or more) of `at_once` tasks that need only processors under this load."""
+    """Return the slowdown (1 or more) of `at_once` CPU-bound tasks at this load average."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
@@ -47,7 +47,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the pace of the loads of a plan that remain to be done."""
+        """Return the pace for a plan's pending loads, which `pending` lists by job."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -63,7 +63,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Return the time left for first attempts, in seconds; None if nothing is done."""
+        """Return the time left for first attempts, in seconds; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

@@ -1,4 +1,4 @@
-"""A factor: a setting that may vary from cell to cell, with its names, values, texts and rules."""
+"""Define a factor: a setting that may vary from cell to cell, with its names, values, texts and rules."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary. Options, keys of files, arguments, columns and sentences are made from it."""
+    """A setting that may vary. Options, keys of files, arguments, columns and sentences come from it."""
 
     name: str
     """Name of the argument in Python, and of the option."""
@@ -71,9 +71,9 @@ class Factor:
     """Heading of the table's column, with the unit. Empty if an experiment has only one value, so that no
     table has a column for it."""
     phrase: str = "{}"
-    """Text in sentences, and in ids of jobs without `label`. `{}` stands for the value's text."""
+    """Text in sentences, and in ids of jobs if `label` is empty. `{}` stands for the value's text."""
     called: str = ""
-    """Name for users if the header is too short for that."""
+    """Name for users, if the header is too short to be a name."""
     full: str = ""
     """Phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
@@ -85,7 +85,7 @@ class Factor:
     question: bool = False
     """True if each value is a separate question, so that no verdict combines several values."""
     first_flight: bool = False
-    """True if the factor decides how connections begin. Rows that differ only in it are compared."""
+    """True if the factor decides how connections begin. Rows that differ only in this factor are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """Function that returns the default of each field at a point. A table does not show a factor that has
     only these values."""
@@ -101,7 +101,7 @@ class Factor:
     named: str = ""
     """Name of the option, if it differs from `name`."""
     key: str = ""
-    """Key in a TOML file, if it is not made of the part and the first field (for a network: the name)."""
+    """Key in a TOML file, if it is neither `PART.FIELD` nor, for a network, `network.NAME`."""
 
     @property
     def flag(self) -> str:
@@ -128,7 +128,7 @@ class Factor:
 
     @property
     def export(self) -> tuple[str, ...]:
-        """Return the keys of cells in `--json`, which are also the names of exported columns."""
+        """Return the factor's keys in cells of `--json`, which are also the names of its exported columns."""
         return self.columns or (self.fields[0].rpartition(".")[2],)
 
     @property
@@ -143,7 +143,7 @@ class Factor:
 
     @property
     def unit(self) -> str:
-        """Return the unit of the values in a table's column; empty if they have none."""
+        """Return the unit of the values in a table's column; empty if there is none."""
         return " ".join(word for word in self.heading.split(" ") if word in UNITS)
 
     @property
@@ -153,7 +153,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it; None if it depends on other factors."""
+        """Return the default as users write it; None if there is none, or if it depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -161,7 +161,7 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """Return the accepted words, if the factor has a fixed set of words."""
+        """Return the accepted words; empty if the factor does not have a fixed set of words."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
         return (*self.quantity.accepted, *(word for enum in enums for word in enum))
@@ -181,7 +181,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return the field of the contract's model; None if the model has none of that name."""
+        """Return the field of the contract's model; None if there is no such field."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -215,14 +215,14 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor has an effect at the point: the factor that it needs is set there."""
+        """Return True if the factor has an effect at the point: any factor that it needs is set there."""
         if self.needs is None:
             return True
         field, without = self.needs
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """Return the value as a column shows it: both directions if they differ."""
+        """Return the value as text for a column (both directions if they differ); `-` if it has no effect."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:

@@ -463,7 +463,7 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """Return the values of all factors of a cell as JSON, by the names of exported columns."""
+    """Map the names of exported columns to a cell's values of all factors, as in JSON."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS

@@ -17,7 +17,7 @@ SUFFIX: Final = ".toml"
 
 
 def packaged_experiments() -> dict[str, Path]:
-    """Return the packaged experiments: name to file, sorted by name."""
+    """Map the names of the packaged experiments to their files, sorted by name."""
     folder = packaged_folder("experiments")
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder else []
     return {file.stem: file for file in files}
@@ -35,10 +35,8 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file, named after the file by default.
-
-    Raises InputError with file and key, also for missing pages if `find_pages` is set.
-    """
+    """Return the experiment in a TOML file, which by default has the name of the file. Raises InputError with
+    file and key, also for missing pages if `find_pages` is set."""
     data = read_toml(path)
     problems: list[InputError] = []
     with collected(problems):
@@ -52,7 +50,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the rigs that an experiment's file declares. Raises InputError, also if it declares none."""
+    """Return the rigs that an experiment's file declares. Raises InputError, also if there are none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)

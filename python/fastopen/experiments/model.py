@@ -1,4 +1,4 @@
-"""The model of an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
+"""Model an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -13,7 +13,7 @@ from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
 
-# The queue holds at least the bursts of a page's first windows, and 100 ms of a faster link's rate.
+# The default queue holds the bursts of a page's first windows, or 100 ms of the link's rate if that is more.
 QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
@@ -37,9 +37,9 @@ class PublishedTable(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     experiment: str
-    """Value of the column `experiment` of the rows."""
+    """Value of the column `experiment` in the rows."""
     pages: dict[str, str]
-    """The pages' names in the rows, by their names in the experiment."""
+    """Maps the names of pages in the experiment to their names in the rows."""
     unit: Literal["s", "ms"] | None = None
     """True unit of the times, if the table prints another one."""
     swapped: bool = False
@@ -81,7 +81,7 @@ class Setup(BaseModel):
 
 
 class Experiment(BaseModel):
-    """Pages x networks x setups x transports x engines, loaded `repeats` times, in microseconds and bytes."""
+    """Pages x networks x setups x transports x engines, each loaded `repeats` times, in base units."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -163,7 +163,7 @@ class Experiment(BaseModel):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms of a setup; only those without TFO if all hosts use QUIC, which has no SYN."""
+        """Return the arms of a setup; only arms without TFO if all hosts use QUIC, which has no SYN."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

@@ -1,4 +1,4 @@
-"""Named access networks, with RTT and rates as published, and their sources."""
+"""Define named access networks, with their RTT and rates as published, and the sources."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,14 +57,14 @@ def _by_value() -> dict[tuple[int, int | None, int | None], str]:
 
 
 def name_of(network: Network) -> str | None:
-    """Return the name of a network with this RTT and these rates; None if it has none."""
+    """Return the name of a network with this RTT and these rates; None if it has no name or a trace."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if these networks have the rates of RATES_BY_DEFAULT."""
+    """Return True if all these networks have the rates of RATES_BY_DEFAULT."""
     usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
     return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 

@@ -35,7 +35,7 @@ from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
-# The time limit of a load is LOAD_TIMEOUT_MIN_US and this multiple of its transfer time on an idle link.
+# The time limit of a load is LOAD_TIMEOUT_MIN_US plus this multiple of its transfer time on an idle link.
 TRANSFER_SLACK: Final = 4
 
 
@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """Page x network x setup x arm x engine. `network` and `setup` are indices of the experiment's lists."""
+    """Page x network x setup x arm x engine. `network` and `setup` are indices into the experiment."""
 
     index: int
     page: str
@@ -84,7 +84,7 @@ class Plan:
     pages: tuple[Page, ...]
     cells: tuple[Cell, ...]
     jobs: tuple[PlannedJob, ...]
-    """Jobs in the order in which they run, by engine."""
+    """Jobs in the order in which they run: engine after engine."""
 
     @property
     def engines(self) -> tuple[EngineName, ...]:
@@ -96,7 +96,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load has the same result each time: virtual time, and nothing random."""
+    """Return True if a load has the same result each time: in virtual time, if nothing is random."""
     if comparison.engine != "virtual":
         return False
     setup = experiment.setups[comparison.setup]
@@ -111,20 +111,20 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
-    """Return True if a job gives the same bytes each time: virtual time and a deterministic client."""
+    """Return True if a job gives the same records each time: in virtual time, with a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if any load is random. `auto` replaces the word."""
+    """Return the experiment, with a random seed if any load is random. `auto` replaces the word `auto`."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return for each network, setup and engine True if nothing is random. `auto` is the engine that replaces
-    the word `auto`."""
+    """Return a flag for each combination of network, setup and engine: True if its loads have the same result
+    each time. `auto` is the engine that replaces the word `auto`."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
@@ -137,13 +137,13 @@ def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
-    """Return the number of repeats of a comparison: as requested, but 1 if each would be the same."""
+    """Return the number of repeats of a comparison: as requested, but 1 if all would have the same result."""
     once = experiment.vary is None and without_chance(experiment, comparison)
     return 1 if once else experiment.repeats
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """Return the sample of a repeat; None if nothing varies."""
+    """Return the sample of a repeat; None if the experiment does not vary values."""
     return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
 
 
@@ -184,7 +184,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return network, setup and engine of each row of a page's table. The RTT changes fastest."""
+    """Return (network, setup, engine) for each row of a page's table. The RTT changes fastest."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -221,7 +221,7 @@ class _Labels:
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
-    """Return the first repeat's job without its sample, to make all jobs from. Raises ValidationError."""
+    """Return the job of the first repeat without sampled values, as a template. Raises ValidationError."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -251,8 +251,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
 
 
 def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return changes of the origins for a page's hosts: without an external server if it serves none of them,
-    otherwise with only the page's hosts in `server_hosts`."""
+    """Return changes that restrict `server_hosts` to a page's hosts, or that remove the external server if it
+    serves none of these hosts. Empty if the server serves all hosts or there is no server."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -264,7 +264,7 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 def _repeated(
     experiment: Experiment, usual: Job, page: Page, comparison: Comparison, labels: _Labels, repeat: int
 ) -> Job:
-    """Return `usual` with seed, order and sample of a repeat. A copy, so that a page is checked only once."""
+    """Return a copy of `usual` with a repeat's seed, order and sample. Copying skips checking the page."""
     world = labels.world(comparison, repeat)
     changes: dict[str, Any] = {
         "id": labels.job(comparison, repeat),
@@ -303,7 +303,7 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
 
 
 def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
-    """Return the size in words, such as `2 pages x 3 networks x 3 transports x 10 repeats`, and in loads."""
+    """Return the size as text, such as `2 pages x 3 networks x 3 transports x 10 repeats`, and in loads."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),
@@ -317,7 +317,7 @@ def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> t
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return the time limit of a load: two minutes, more if its bytes need it, an hour at most."""
+    """Return a load's time limit: two minutes plus TRANSFER_SLACK transfer times, but at most an hour."""
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
     return min(LOAD_TIMEOUT_MIN_US + slack_us, LOAD_TIMEOUT_MAX_US)
 
@@ -337,7 +337,7 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Return the pages, with numbers added to names that occur before: equal names would share cells."""
+    """Return the pages, with numbers added to repeated names, because such pages would share cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:

@@ -1,4 +1,4 @@
-"""Published figures to compare experiments with: tables of papers and reports, as printed."""
+"""Read published figures to compare experiments with: tables of papers and reports, as printed."""
 
 import csv
 from typing import Final
@@ -30,7 +30,7 @@ class PublishedCell(BaseModel):
     improvement_percent_as_printed: float
     note: str
     true_unit: str = ""
-    """True unit of the times; empty if it is the printed one."""
+    """True unit of the times; empty if it is the printed unit."""
     swapped: bool = False
     """True if the headings of the two times are swapped."""
 
@@ -46,7 +46,7 @@ class PublishedCell(BaseModel):
 
     @property
     def improvement_percent(self) -> float:
-        """Return the improvement from the two times in percent, negative if TFO is slower."""
+        """Return the improvement in percent, computed from the two times; negative if TFO is slower."""
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property
@@ -55,7 +55,7 @@ class PublishedCell(BaseModel):
 
 
 def all_published_cells() -> list[PublishedCell]:
-    """Return every row of the packaged file, in its order. Raises InputError if the file is damaged."""
+    """Return every row of the packaged file, in order. Raises InputError if it is missing or damaged."""
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
         raise InputError("the file of published figures is missing", FILE, "install fastopen again")

@@ -18,10 +18,8 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value. `read` turns a value as users write it into base units.
-
-    It raises UnitError with the problem and the accepted values.
-    """
+    """A kind of value. `read` converts a value as users write it to base units, and raises UnitError with the
+    problem and the accepted values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -140,7 +138,7 @@ def _words(value: object) -> list[str]:
 
 
 def _command(value: object) -> str | list[str]:
-    """Return a command line, or its words."""
+    """Return a command line, or its words if `value` is a list."""
     return _words(value) if isinstance(value, list) else _text(value)
 
 
@@ -170,7 +168,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Return the jitter: a standard deviation, `uniform:` with the maximum to either side, or `none`."""
+    """Parse jitter: a standard deviation, `uniform:` with the maximum to either side, or `none`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -190,7 +188,7 @@ def _plain_jitter(value: dict[str, int] | None) -> str:
 
 
 def _cross(value: object) -> dict[str, str] | None:
-    """Return the cross traffic: `down=bulk`, `down=bulk+up=bulk`, or `none`."""
+    """Parse cross traffic: `down=bulk`, `up=bulk`, `down=bulk+up=bulk`, or `none`."""
     if value == "none":
         return None
     cross: dict[str, str] = {}
@@ -207,7 +205,7 @@ def _plain_cross(value: dict[str, str] | None) -> str:
 
 
 MANY: Final = 10
-"""If at least this many words are accepted, an error names only the nearest one, if one is near."""
+"""If at least this many words are accepted, an error names only the nearest word, if any is near."""
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:

@@ -42,7 +42,7 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
 
 
 def _able(setup: Setup, network: Network) -> list[Http]:
-    """Return the versions with several requests at once that the setup supports, newest first."""
+    """Return the multiplexing HTTP versions (3 and 2) that the setup supports, newest first."""
     if setup.tls is None or not setup.origins.keep_alive:
         return []
     able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]

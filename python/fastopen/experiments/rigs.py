@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties, each with a source or as assumed. A rig has some of them.
+An experiment's file declares properties, each with a source or as assumed. A rig is a set of properties.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,15 +47,15 @@ class Property(BaseModel):
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Factor by which the rig's RTT is longer than the RTT in the table's rows."""
+    """Ratio of the rig's RTT to the RTT in the table's rows."""
     arm: ArmName | None = None
     """Arm that is compared with the table's column with TFO; by default warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
     was a different program."""
     fitted: Fitted | None = None
-    """Adjustment to published times without TFO. `objects`: equal objects replace the page, and their number
-    and size fit two times. `time`: a time of the client is added, which fits one."""
+    """Adjustment to published times without TFO. `objects`: equal objects replace the page; their number and
+    size are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -77,7 +77,7 @@ class Setting:
     """The settings of a page on a rig."""
 
     experiment: Experiment
-    """The experiment with only this page. Its networks are in the order of the base experiment's."""
+    """The experiment with only this page. The networks are in the order of the base experiment's networks."""
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -112,7 +112,7 @@ class RigSpace:
         return {network: cell for (name, network), cell in published.items() if name == page}
 
     def rigs(self) -> Iterator[Rig]:
-        """Yield each rig, the base first."""
+        """Yield each rig, beginning with the rig without any property."""
         choices = ((None, *self.alternatives(name)) for name in self.names)
         for chosen in product(*choices):
             yield tuple(one for one in chosen if one is not None)
@@ -160,7 +160,7 @@ class RigSpace:
         )
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str) -> Experiment:
-        """Return the base's experiment over one network, with other properties. Raises InputError."""
+        """Return the base experiment with one network, one page and these properties. Raises InputError."""
         document = _with(self.document, _of_network(network))
         for one in own:
             document = _with(document, one.set)
@@ -208,7 +208,7 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
 
 
 def _of_network(network: Network) -> dict[str, Any]:
-    """Return the keys of a file for a network's RTT and rates, with one value each."""
+    """Return a network's RTT and rates as keys of an experiment's file, with one value each."""
     rates = {
         f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
         for way, one in (("down", network.down), ("up", network.up))
@@ -232,7 +232,7 @@ def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def page_answered_later(page: Page, later_ms: float) -> Page:
-    """Return the page with a longer think time for every response."""
+    """Return the page with `later_ms` added to the server think time of every resource."""
     later_us = round(1000 * later_ms)
     resources = tuple(
         one.model_copy(update={"server_think_us": one.server_think_us + later_us}) for one in page.resources

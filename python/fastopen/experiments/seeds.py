@@ -1,4 +1,4 @@
-"""Derive a seed for each use from an experiment's seed, the same in all versions of Python."""
+"""Derive seeds for single uses from an experiment's seed. They are the same in all versions of Python."""
 
 import hashlib
 import json

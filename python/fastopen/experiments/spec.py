@@ -58,7 +58,7 @@ def experiment_of(
     named: object = None,
 ) -> Experiment:
     """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
-    relative paths. `factors`, by their names, `combine` and `named` are added to the document. Raises
+    relative paths. `factors` (values by name), `combine` and `named` are added to the document. Raises
     InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _sorted(document, source, problems)

@@ -10,11 +10,11 @@ from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings whose own value is a list. They are one value, not several to compare.
+# Settings whose own value is a list. Such a list is one value, not several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 # Settings that save the additional round trips of large certificates: resumed sessions, which need no
-# certificates, the same with early data, a larger initial window, or compression.
+# certificates, also with early data; compression; a larger initial window.
 REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
     ("tls", {"session": "resumed"}),
     ("tls", {"session": "early"}),
@@ -45,8 +45,8 @@ def clients_of(settings: Mapping[str, Any]) -> list[Client]:
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
-    """Return each setup with each of these clients instead of its own, and with the settings of its own
-    client that they support. Raises ValueError for an unknown kind, or one that needs a command line."""
+    """Return the setups with each of these kinds of clients instead of their own. A new client keeps the
+    settings that it supports. Raises ValueError for an unknown kind, or a kind that needs a command line."""
     own = {"kind", "name", "command"}
     # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
@@ -79,7 +79,7 @@ def setups_of(
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, and then the setups of the loader over TLS again, each with one of REMEDIES."""
+    """Return the setups, and then each setup of the loader over TLS with each of REMEDIES that it allows."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES
@@ -90,22 +90,22 @@ def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
 
 
 def _over(origins: Origins, tls: Tls | None) -> Origins:
-    """Return the origins. In cleartext, HTTP/1.1 replaces `recorded`."""
+    """Return the origins; in cleartext, with HTTP/1.1 instead of `recorded`."""
     if tls is not None or origins.http != "recorded":
         return origins
     return origins.model_copy(update={"http": "1.1"})
 
 
 def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings, with security `recorded` by default for recorded bodies, whose URLs have
-    schemes."""
+    """Return the TLS settings. With recorded bodies, `security` is `recorded` unless it was set, because URLs
+    in such bodies keep their schemes."""
     if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
         return tls
     return tls.model_copy(update={"security": "recorded"})
 
 
 def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings, with the defaults of settings that the client does not have."""
+    """Return the TLS settings, with defaults for settings that the client does not support."""
     if tls is None:
         return tls
     usual = Tls()

@@ -1,4 +1,4 @@
-"""The words that select arms (`off`, `cold`, `warm`, `all`) or transports (`tcp`, `tls+tfo`...)."""
+"""Define the words that select arms (`off`, `cold`, `warm`, `all`) or transports (`tcp`, `tls+tfo`...)."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
@@ -7,11 +7,11 @@ from fastopen.contract import Tls
 from fastopen.contract.job import Transport
 from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, ArmName
 
-# Every arm with every session and version of HTTP that the clients support.
+# The word for every arm with every session and version of HTTP that the clients support.
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
-# Start of TLS connections, by the value of the factor `session`.
+# Descriptions of how TLS connections begin, by the value of the factor `session`.
 SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {

@@ -1,7 +1,7 @@
-"""Sample uncertain values for each repeat, the same for all its arms.
+"""Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
 In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
-`vary`, each repeat of an experiment is a sample from these spreads, which are documented with their reasons.
+`vary`, each repeat of an experiment is a sample from the spreads in Variation, which gives their reasons.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The range of 90 % then leaves out one or two samples at either end.
 DRAWS: Final = 30
-# A report has as many samples as make LOADS_OF_DRAWS loads, but DRAWS_AT_LEAST to DRAWS, unless requested.
+# Unless requested, a report has as many samples as make LOADS_OF_DRAWS loads, from DRAWS_AT_LEAST to DRAWS.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Loads in virtual time begin at its multiples (TIMER_WHEEL_PERIOD_NS in
@@ -38,7 +38,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(BaseModel):
-    """The spreads. Each value is sampled uniformly between 1 - spread and 1 + spread of the requested one."""
+    """Spreads. A value is multiplied by a factor that is sampled uniformly from 1 - spread to 1 + spread."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -50,7 +50,7 @@ class Variation(BaseModel):
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason."""
     think: Share = 0.1
-    """Spread of server think times. A recording has each only once, at the server's load of that moment."""
+    """Spread of server think times. A recording has each only once, under the server's load at that time."""
     explanations: bool = True
     """True to sample among the explanations that fit a recording equally well."""
     processing: Share = 0.1
@@ -58,7 +58,7 @@ class Variation(BaseModel):
     start_phase: bool = True
     """True to begin loads in virtual time at a random phase of the kernel's timers, as users do."""
     order: bool = True
-    """True to shuffle requests that become known at the same byte: recordings do not have their order."""
+    """True to shuffle requests that become known at the same byte: recordings do not show their order."""
 
     @property
     def phrase(self) -> str:
@@ -91,7 +91,7 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The sampled values of one repeat: multiples of factors, and the phase at which loads begin."""
+    """The sampled values of one repeat: multipliers of requested values, and the start phase of loads."""
 
     rtt: float
     down: float
@@ -136,7 +136,7 @@ class Draw:
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """Return the sample of a repeat, the same for all pages, networks and setups; None if nothing varies."""
+    """Return the sample of a repeat, the same for all pages, networks and setups; None if `vary` is None."""
     if vary is None:
         return None
 

@@ -31,7 +31,7 @@ def point_of(experiment: Experiment, at: Located) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, and always the RTT, in the order of a table's columns."""
+    """The factors that vary in an experiment, and in any case the RTT, in the order of a table's columns."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -55,7 +55,7 @@ class VaryingFactors:
 
     @property
     def word(self) -> str:
-        """Return the preposition before names in sentences, which begin with the RTT if it varies."""
+        """Return the preposition for names in sentences: `at` if they begin with the RTT, otherwise `for`."""
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Located) -> str:
@@ -72,19 +72,19 @@ class VaryingFactors:
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Located, factor: Factor) -> str:
-        """Return the name without one factor, and without the RTT if it does not vary."""
+        """Return a cell's name without one factor, and without the RTT if it does not vary."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
-        """Return the RTT, if it varies or no other factor is given, and these factors: `20 ms, 2 Mbit/s
-        down`."""
+        """Return the values of these factors as phrases, after the RTT if it varies or no other factor is
+        given: `20 ms, 2 Mbit/s down`."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Return phrases, by factor, for settings that are equal at all points and not the default, but not
-        for RTT and rates."""
+        """Map the names of factors to phrases, for factors that have the same value at all points, but not
+        their default. Rates are left out."""
         experiment = self.experiment
         points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
         others = [
@@ -118,7 +118,7 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 
 def network_labels(experiment: Experiment) -> list[str]:
-    """Return a short and unique label of each network for ids of jobs: `20ms`, `20ms,down2mbit`."""
+    """Return a short and unique label for each network in ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
     others = [factor for factor in varying if factor is not RTT]
@@ -132,7 +132,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """Return a short label of each setup for ids of jobs; empty if there is only one."""
+    """Return a short label for each setup in ids of jobs; an empty label if there is only one setup."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     parts: tuple[Part, ...] = ("client", "origins", "tls", "tcp")
     varying = [factor for factor in varying_factors(experiment).registered if factor.part in parts]

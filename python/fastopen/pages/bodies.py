@@ -1,4 +1,4 @@
-"""Store recorded bodies: in memory up to 16 MiB, in an unnamed temporary file if they are larger."""
+"""Store recorded bodies: up to 16 MiB in memory, more in an unnamed temporary file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import IO, Final
 
 from fastopen.common.temporary import filling, new_temporary_file
 
-# Up to this size a store needs no file; a recording of 100 MB should not cost 100 MB of memory.
+# Larger stores use a file, so that a recording of 100 MB does not take up 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Bodies that are written once and read when needed. The file is deleted with the store."""
+    """A store of bodies. Each is written once and read on demand. The file is deleted with the store."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
@@ -42,14 +42,14 @@ class BodyStore:
         self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
-        with filling():  # seek writes the file's buffer, for which there may be no space
+        with filling():  # seek flushes the file's write buffer, which fails if the disk is full
             self._file.seek(offset)
         return self._file.read(length)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredBody:
-    """The place of a body in its store."""
+    """A body in a store: its offset and length in bytes."""
 
     store: BodyStore
     offset: int
@@ -60,7 +60,7 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Bodies by index of the resource, read from the store on access. `heads`: the heads of the responses."""
+    """Bodies by resource index, read from the store on access. `heads` has the heads of the responses."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)

@@ -1,8 +1,8 @@
-"""Limits on the cost of reading one input: unpacked bytes, memory, work.
+"""Limit the cost of reading one input: unpacked bytes, searched text, memory and work.
 
-Small files can unpack to any size. All code that unpacks data or reads whole files takes their size off the
-budget before it keeps the result. `load_pages` begins a budget for each input. Work is counted in steps, not
-by a clock, so that reading an input ends in the same way on every machine.
+Small files can unpack to any size. All code that unpacks data or reads whole files subtracts the size from
+the budget before it keeps the result. `load_pages` starts a budget for each input. Work is counted in steps
+instead of time, so that reading an input has the same result on every machine.
 """
 
 import sys
@@ -22,16 +22,16 @@ MAX_UNPACKED_BYTES: Final = 2**30
 # Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "raise --max-unpacked if you trust the file"
-# Texts are searched for URLs at some GB/s. A search also counts as _SEARCH_BYTES for its fixed cost.
+# Limit of searched text. Searches run at some GB/s; each counts _SEARCH_BYTES more for its fixed cost.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step takes some 3 us. Each file of an input may take one step per 512 bytes of the input's limit: 6 s for
-# the default limit.
+# A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
+# the default limit, these steps take 6 s.
 _BYTES_A_STEP: Final = 512
-# JSON values of a file may take an eighth of the input's limit in memory at once: 128 MiB for the default.
+# The values kept of one file may take up an eighth of the input's limit in memory: 128 MiB by default.
 _KEPT_SHARE: Final = 8
-# Steps to read an entry, record or file; a line of a head; a place where a record may begin; a reference that
-# is resolved.
+# Steps that are counted for each entry, record or file; for each line of a head; for each position that is
+# tried as the start of a record; for each reference that is resolved.
 ENTRY_STEPS: Final = 100
 LINE_STEPS: Final = 2
 GUESS_STEPS: Final = 20
@@ -41,28 +41,30 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The amounts that are left for the input at `place`."""
+    """The amounts that reading the input `place` may still use."""
 
     limit: int
+    """Bytes that the input may unpack to in total."""
     place: str
     unpacked: int
     """Bytes that may still be unpacked."""
     searchable: int = MAX_SEARCHED_BYTES
     """Bytes of text that may still be searched."""
     steps: int = 0
-    """Steps of work that the input's current file may still take."""
+    """Steps of work that the input's current file may still use."""
     room: int = 0
-    """Bytes of memory that the input's current file may still keep."""
+    """Bytes of memory that values of the input's current file may still take up."""
 
 
 _NO_LIMIT: Final = Budget(sys.maxsize, "", sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
-# Outside of any input nothing is limited.
+# The budget of the current input. Outside of `budget_for`, nothing is limited.
 _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the cost of reading the input `place` in the block. A nested block has a budget of its own."""
+    """Limit the cost of reading one input inside the `with` block. `place` names the input in errors. A
+    nested block has its own budget."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -72,14 +74,13 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
 
 
 def begin_file() -> None:
-    """Reset the limits of work and memory for the next file: folders and lists may have many files."""
+    """Reset the limits of work and memory, which hold for each file of a folder or list."""
     budget = _CURRENT.get()
     budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 
 
 def spend(size: int) -> None:
-    """Subtract `size` from the bytes that the input may still unpack to. Raises InputError if too few are
-    left."""
+    """Subtract `size` from the bytes that may still be unpacked. Raises InputError if too few are left."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -87,13 +88,13 @@ def spend(size: int) -> None:
 
 
 def room() -> int:
-    """Return the bytes of memory that the current file may still keep."""
+    """Return the bytes of memory that values of the current file may still take up."""
     return _CURRENT.get().room
 
 
 def keep(size: int) -> None:
-    """Subtract `size` from the memory that the current file may still keep. Raises InputError if too little
-    is left."""
+    """Subtract `size` from the memory that values of the current file may still take up. Raises InputError if
+    too little is left."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -101,8 +102,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from the work that the current file may still take. Raises InputError if too few are
-    left."""
+    """Subtract `steps` from the steps that the file may still use. Raises InputError if too few are left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:
@@ -115,14 +115,14 @@ def _exceeded(budget: Budget, what: str) -> InputError:
 
 
 def may_search(size: int) -> bool:
-    """Return True if `size` bytes of text may still be searched for the current input, and count them."""
+    """Count a search of `size` bytes of text, and return True if the current input's limit permits it."""
     budget = _CURRENT.get()
     budget.searchable -= size + _SEARCH_BYTES
     return budget.searchable >= 0
 
 
 def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> bytes:
-    """Read all of a file, within the budget. Raises InputError if it is longer than `limit` bytes."""
+    """Read a file within the budget. Raises InputError if it has over `limit` bytes or exceeds the budget."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"is larger than {mebibytes(limit)}", place)
@@ -131,7 +131,8 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Unpack `source` into a temporary file, within the budget. Data before damage is kept."""
+    """Unpack `source` into a temporary file, within the budget. Data before any damage is written. Raises
+    InputError if the budget is exceeded, and errors of the reader for damaged data."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

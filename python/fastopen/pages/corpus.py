@@ -1,4 +1,4 @@
-"""Choose pages of a corpus by conditions and samples, from the facts in an index or in the files."""
+"""Choose pages of a corpus by a condition and a sample, from facts in an index or in the files."""
 
 import csv
 import hashlib
@@ -34,9 +34,9 @@ class Choice(BaseModel):
     where: str = ""
     """A condition on the facts of a page (pages/where.py); empty: all pages."""
     sample: Annotated[int, Field(ge=1)] | None = None
-    """The number of pages to draw from those that meet the condition; None: all of them."""
+    """The number of pages to draw from the pages that meet the condition; None: all of these pages."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """The seed of the sample."""
+    """The seed of the sample: with the same seed, the same pages are drawn."""
 
     @field_validator("where")
     @classmethod
@@ -51,7 +51,7 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be chosen: its facts, and the page itself if it was read already."""
+    """A page that may be chosen: its facts, and the page itself if it is in memory."""
 
     facts: dict[str, Any]
     file: Path
@@ -66,7 +66,7 @@ class Candidate:
 
 
 def is_index(path: Path) -> bool:
-    """Return True if the file begins like those that `fastopen page index` writes."""
+    """Return True if the file can be read and begins with the header that `fastopen page index` writes."""
     try:
         if not path.is_file():  # reading a pipe may block for ever
             return False
@@ -88,10 +88,11 @@ def load_chosen(
 ) -> list[ImportedPage]:
     """Load the chosen pages, in the order of the inputs. Raises InputError.
 
-    Without a choice and an index, load all pages, as `load_pages` does. Otherwise an input is an index, a
-    folder with recordings at any depth, or anything else that `load_pages` takes. Unreadable files in folders
-    are left out (LeftOutWarning). A file in an index must be readable and unchanged; with `lenient`, it is
-    left out otherwise.
+    If there is neither a choice nor an index, load all pages, as `load_pages` does. Otherwise an input is an
+    index, a folder with recordings at any depth, or anything else that `load_pages` accepts. Files of folders
+    that cannot be indexed are left out with a LeftOutWarning. Files of chosen pages must be readable and
+    unchanged since they were indexed. Otherwise InputError is raised; with `lenient`, the file is left out
+    with such a warning.
     """
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     if choice is None and not any(is_index(Path(one)) for one in inputs):
@@ -146,8 +147,8 @@ def _candidates(
 
 
 def read_index(path: Path) -> Iterator[Candidate]:
-    """Yield the rows of an index. Relative files are looked up from the working directory, then from the
-    folder of the index. Raises InputError."""
+    """Yield a candidate for each row of an index. A relative path of a file is looked up in the working
+    directory, then in the folder of the index. Raises InputError."""
     try:
         with path.open(encoding="utf-8", newline="") as text:
             rows = csv.DictReader(text)
@@ -180,7 +181,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Return the chosen pages. Each file is read once for all of its chosen pages."""
+    """Load the chosen pages, in order. A file is read only once, even if several of its pages are chosen."""
     files = list(dict.fromkeys(one.file for one in chosen if one.page is None))
     wanted: dict[Path, set[str]] = {}
     for one in chosen:

@@ -1,4 +1,4 @@
-"""Collect the facts of a page: totals, hosts, resource types, dependencies, notes."""
+"""Collect facts about a page: totals, hosts, resource types, dependencies, notes."""
 
 from collections import Counter, defaultdict
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page, Resource
 
-# Connections that browsers open to one origin at once (the contract's default).
+# Number of parallel connections that browsers open to one origin (the contract's default).
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 
@@ -14,11 +14,11 @@ _LARGEST: Final = 5
 def summary(page: Page) -> dict[str, Any]:
     """Return the facts of `page` as JSON values.
 
-    Times are in microseconds. Bytes up and down include headers.
-    `connections` is the largest number that a browser may open: six to each origin, but not more than it has
-    requests. TCP Fast Open may save the handshake of each. `depth` counts the resources on the longest chain
-    of initiators, the document included; `processing_us_longest_chain` is the most client processing on one
-    chain.
+    Times are in microseconds. Bytes up and down include headers. `connections` is the largest number of
+    connections that a browser may open: six to each origin, but no more than there are requests to the
+    origin. TCP Fast Open may save the handshake of each connection. `depth` is the number of resources on the
+    longest chain of initiators, including the document. `processing_us_longest_chain` is the largest sum of
+    client processing on any chain.
     """
     resources = page.resources
     depths, chains = _chains(page)
@@ -54,8 +54,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return for each resource the length of the chain of initiators that ends with it, and the sum of the
-    chain's client processing in us."""
+    """Return two lists with a value for each resource: the number of resources on the chain of initiators
+    that ends with the resource, and the sum of this chain's client processing in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
@@ -66,7 +66,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return the facts of each host, in the order of their first resources. Connections count per origin."""
+    """Return the facts of hosts, in order of their first resources. Connections are counted per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:

@@ -1,4 +1,4 @@
-"""Find the registrable domain of a host, with the Public Suffix List in the library (needs no network)."""
+"""Find registrable domains with publicsuffixlist's copy of the Public Suffix List, without a network."""
 
 import ipaddress
 from functools import cache
@@ -14,8 +14,8 @@ def _suffixes() -> PublicSuffixList:
 
 
 def registrable_domain(host: str) -> str:
-    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without one,
-    such as an address, is returned unchanged."""
+    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without a
+    registrable domain, such as an IP address, is returned unchanged."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -24,8 +24,8 @@ def registrable_domain(host: str) -> str:
 
 
 def third_parties(page: Page) -> dict[str, int]:
-    """Map each registrable domain other than the root resource's to its number of requests, most first. A
-    second domain of the same site, such as one for its images, counts as a third party."""
+    """Map each registrable domain, except the root resource's, to its number of requests, the largest number
+    first. A second domain of the same site, such as a domain for images, counts as a third party."""
     own = registrable_domain(page.resources[0].host)
     counts: dict[str, int] = {}
     for resource in page.resources:

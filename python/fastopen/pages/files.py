@@ -1,4 +1,4 @@
-"""Read users' files as text, with or without gzip and byte order mark. The content decides, not the name."""
+"""Read users' files as text. Gzip and byte order marks are detected, whatever the file's name is."""
 
 import codecs
 import gzip
@@ -28,9 +28,9 @@ _BOMS = (
 class TextFile(Closing):
     """The text of a file, read piece by piece. A context manager.
 
-    Raises InputError if the file cannot be read or is damaged gzip; with `lenient`, damaged gzip ends where
-    the damage begins. Bytes that cannot be decoded become U+FFFD: recorders put bodies of any encoding into
-    their files, and a bad byte in a body, which may not be needed, is no reason to reject the recording.
+    Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
+    gzip file ends at the damage, unless no data precedes the damage. Bytes that cannot be decoded become
+    U+FFFD: recorders put bodies of any encoding into their files, and bodies with bad bytes may be unused.
     """
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
@@ -58,10 +58,10 @@ class TextFile(Closing):
         self._raw.close()
 
     def first(self) -> str:
-        """Return the first character that is not white space, without consuming it. Raises InputError if
-        there is none."""
+        """Return the first character that is not white space, without consuming it. Raises InputError if all
+        characters are white space."""
         while not self._ahead.strip():
-            self._ahead = ""  # read() returns what is here first
+            self._ahead = ""  # otherwise read() would return this white space again
             more = self.read(_SNIFFED)
             if not more:
                 raise InputError("the file is empty", str(self._path), "export it again")
@@ -69,7 +69,7 @@ class TextFile(Closing):
         return self._ahead.lstrip()[0]
 
     def read(self, size: int) -> str:
-        """Return about `size` characters; "" at the end of the file."""
+        """Return the next characters, decoded from about `size` bytes; "" at the end of the file."""
         if self._ahead:
             ahead, self._ahead = self._ahead, ""
             return ahead
@@ -91,7 +91,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end. Uses read1, which returns the bytes that precede damage."""
+        """Return `size` bytes, fewer at the end. Calls read1, because read loses the bytes before damage."""
         parts: list[bytes] = []
         missing = size
         try:
@@ -118,11 +118,11 @@ def first_bytes(path: Path) -> bytes:
         with open_file(path) as file:
             return file.read(_SNIFFED)
     except (InputError, OSError):
-        return b""  # reading the whole file reports the error
+        return b""  # the error is reported when the whole file is read
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Return the unpacked beginning of a gzip file, up to `most` bytes (0: any); empty for other files."""
+    """Unpack up to `most` bytes (0: any number) of the start of a gzip file; empty if it is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -130,7 +130,7 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return a name for the page in a file: the name of the file `place` without its format's suffixes."""
+    """Return a page's name: the name of the file `place` without suffixes, or `page` if nothing is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -1,6 +1,6 @@
 """Start the fuzzer of the importers in a checkout: `python -m fastopen.pages.fuzz --seconds 600`.
 
-The fuzzer damages the sample files of the tests, so it belongs to them: tests/python/security/fuzzer.py.
+The fuzzer damages sample files of the tests, so it is stored with the tests: tests/python/security/fuzzer.py.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""The result of every importer: a page, and the recorded bodies that origins may serve unchanged."""
+"""Define the result of every importer: a page, and the recorded bodies that origins may serve unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from fastopen.pages.recording import Recording
 
 @dataclass(frozen=True)
 class ImportedPage:
-    """A page, and its bodies that were recorded as sent.
+    """A page, and the response bodies that were recorded as sent.
 
     `bodies` maps the index of a resource to its body of exactly `body_bytes` bytes; the world generates the
-    other bodies. `recorded_plt_us` is the page load time in the recording, over the recorder's network: from
-    the first request to the load event. `recording` has other facts of a HAR on that network. `screenshot` is
-    a PNG of the page in the recorder's browser.
+    other bodies. `recorded_plt_us` is the page load time over the recorder's network, from the first request
+    to the load event; None if unknown. `recording` has other facts about that network from a HAR.
+    `screenshot` is a PNG of the page in the recorder's browser.
     """
 
     page: Page

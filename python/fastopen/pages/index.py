@@ -1,4 +1,4 @@
-"""Index a corpus: collect facts of every page of many files, one file at a time in each process's memory."""
+"""Index a corpus: collect facts about every page of many files. Each process holds one file at a time."""
 
 import os
 import signal
@@ -23,7 +23,8 @@ COLUMNS: Final = (
     *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
     *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
 )
-# Files per process that are being read, wait to be read, or have results that wait for an earlier file's.
+# Number of files per process that are handed out at once. Because results are yielded in order, some of these
+# files may be finished while an earlier one is still being read.
 AHEAD: Final = 4
 
 
@@ -38,8 +39,8 @@ class Indexed:
 
 
 def corpus_files(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield every recording and page file in the folders and below, sorted by name within each folder. Raises
-    InputError if a folder is missing or cannot be read."""
+    """Yield every recording and page file in the folders and their subfolders, sorted by name within each
+    folder. Raises InputError if a folder is missing or cannot be read."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError("no such folder", str(folder), "give a folder of recordings or pages")
@@ -57,8 +58,8 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[Indexed]:
-    """Read files in several processes (1: only this one); yield the results in the order of the files. Raises
-    MachineError if a process dies."""
+    """Read files in this number of processes (1: in the current process), and yield the results in the order
+    of the files. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
@@ -101,7 +102,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row of a page: its facts, with COLUMNS as keys."""
+    """Return the row of a page in an index: the page's facts, with COLUMNS as keys."""
     facts = summary(page)
     facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
     return {name: facts[name] for name in COLUMNS}

@@ -1,4 +1,4 @@
-"""Find pages by file or folder of any supported format, by URL in a library, or by a packaged page's name."""
+"""Load pages by file or folder of any supported format, by URL in a library, or by a packaged page's name."""
 
 import difflib
 import io
@@ -28,7 +28,7 @@ HAR_SUFFIXES = (".har", ".har.gz")
 MAX_LIST_CHARACTERS = 16 * 2**20
 # The Common Log Format and similar ones: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
-# URLs without a page that the error about a list names.
+# The error about a list names at most this many URLs without a page.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
@@ -38,7 +38,7 @@ class LeftOutWarning(UserWarning):
 
 
 def packaged_pages() -> dict[str, Path]:
-    """Return the pages that come with fastopen: names mapped to files, in order of the names."""
+    """Map the names of the pages that come with fastopen to their files, sorted by name."""
     folder = packaged_folder("pages")
     files = sorted(folder.glob(f"*{PAGE_SUFFIX}")) if folder else []
     return {file.name.removesuffix(PAGE_SUFFIX): file for file in files}
@@ -56,10 +56,10 @@ def load_pages(
 
     An argument is a file or folder, whose content decides its format; a URL to look up; or a packaged page's
     name. URLs are looked up in the folder of their list, then in the folders of `library`, then among the
-    packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the argument
-    and with the amounts that are read and that are to be read in all. With `lenient`, damaged entries and
-    records of files are left out, and files of folders and URLs of lists that have no readable page
-    (LeftOutWarning).
+    packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the current
+    argument, the amount read so far, and the amount to read in total. With `lenient`, damaged entries and
+    records of files are left out. Files of folders and URLs of lists that have no readable page are then left
+    out with a LeftOutWarning.
     """
     found: list[ImportedPage] = []
     paths = list(paths)
@@ -83,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the notes of a page about damaged parts of its file, which were left out with `lenient`."""
+    """Return the notes of a page on damaged parts of its file, which were left out because of `lenient`."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -99,7 +99,7 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # The folder may be the run of a packaged page, kept under the page's name.
+            # The folder may be a run, which is kept under the name of its packaged page.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -116,7 +116,7 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """Return the pages of all files. With `lenient`, unreadable files are left out with a warning."""
+    """Return the pages of all files. With `lenient`, leave unreadable files out, unless all are."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):
@@ -157,7 +157,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise a specific InputError for texts of other formats that are likely to be given by mistake."""
+    """Raise an InputError that names the format of the text, if it is a format often given by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -204,9 +204,9 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (URL, place) for each line of a `.pages` list, without blank lines and comments (#). If a line
-    begins with a URL with a scheme, text after a space is left out: lists of sitespeed.io have a name for the
-    URL there."""
+    """Yield (URL, place) for each line of a `.pages` list, except blank lines and comments (#). If a line
+    begins with a URL with a scheme, the text after the URL is ignored, because lists for sitespeed.io have
+    the page's name there."""
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
@@ -228,7 +228,7 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if there is none."""
+        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if none is found."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
@@ -303,7 +303,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the lookup keys of a URL: normalised, with both schemes if it has none; empty if invalid."""
+    """Return the keys to look up a URL: normalised, or with both schemes if it has none; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -1,4 +1,4 @@
-"""Model of a page and its resources (docs/dev/contract.md): validated, frozen, read and written as JSON."""
+"""Define, validate, read and write pages and their resources (docs/dev/contract.md)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-# Keys that pages of earlier versions lack, with the values that such pages are taken to have.
+# Keys that were added to the format later, with the values that older pages have.
 _LATER_KEYS: Final[dict[str, object]] = {
     "server_send_us": 0,
     "fresh_s": None,
@@ -64,7 +64,7 @@ _LATER_KEYS: Final[dict[str, object]] = {
 
 
 def body_is_empty(method: str, status: int) -> bool:
-    """Return True if HTTP gives this response no body (RFC 9110 section 6.4.1)."""
+    """Return True if a response to this method with this status has no body (RFC 9110 section 6.4.1)."""
     return method == "HEAD" or status in (204, 304)
 
 
@@ -74,10 +74,10 @@ class Resource(BaseModel):
     model_config = _CONFIG
 
     url: Url
-    """The absolute `http` or `https` URL, without user name and fragment. The host is in lower case; there is
-    a path, which is percent-encoded; the port is optional. Several resources may have the same URL."""
+    """The absolute `http` or `https` URL, without user name and fragment. The host is in lower case. The path
+    is required and percent-encoded; the port is optional. Several resources may have the same URL."""
     method: str = Field(default="GET", pattern=r"^[A-Z][A-Z_-]{0,31}$")
-    """The request method: 1 to 32 capital letters, after the first also `-` and `_`."""
+    """The request method: a capital letter, then up to 31 capital letters, `-` or `_`."""
     status: int = Field(default=200, ge=200, le=599)
     """The status code of the response."""
     type: ResourceType
@@ -95,36 +95,37 @@ class Resource(BaseModel):
     server_think_us: Microseconds = 0
     """Time at the server from the last byte of the request to the first byte of the response."""
     server_send_us: Microseconds = 0
-    """Time from the first to the last byte of the body at the server, which sends it evenly. Above 0 if a
-    server generates the body while it sends it."""
+    """Time from the first to the last byte of the body at the server, which sends the body at an even rate.
+    Above 0 if the server generates the body while sending."""
     initiator: int | None = Field(ge=0)
-    """Index of the resource that made the client request this one; it must be smaller than this resource's
-    own index. null only for the root."""
+    """Index of the resource that made the client request this one. The index must be smaller than this
+    resource's own. null only for the root."""
     initiator_at_bytes: Bytes | None = None
     """Body bytes of the initiator that must have arrived before the client knows of this resource; null: the
     whole response."""
     pushed: bool = False
-    """True if the server pushed it. In a replay, the loader then knows of it when it queues the initiator's
-    request, and ignores `initiator_at_bytes`."""
+    """True if the server pushed the resource. In a replay, the loader then knows of the resource as soon as
+    the loader queues the initiator's request, and ignores `initiator_at_bytes`."""
     processing_us: Microseconds = 0
     """Client processing from the moment at which the client knows of this resource until it queues the
     request."""
     phase: Phase = "load"
-    """`load`: the load event waits for it, if the client knows of it by then; `async`: begun before the load
-    event, which does not wait for it; `after`: begun after the load event, and loaded only if the job says
-    so. The root is in `load`. Resources with an initiator in `after` are in `after`."""
+    """`load`: the load event waits for the resource, if the client knows of the resource by then. `async`:
+    the resource is requested before the load event, which does not wait for it. `after`: the resource is
+    requested after the load event, and only if the job's `phases` include `after`. The root is in `load`.
+    Resources with an initiator in `after` are in `after`."""
     redirect_to: Line | None = None
-    """The Location of a 3xx response; null for other responses. The target is a resource of its own: the
-    first whose initiator is this one."""
+    """The Location of a 3xx response; null for other responses. The target is the first resource whose
+    initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
-    """Seconds for which a cache may use the response without revalidation after it arrived (RFC 9111: max-age
-    less age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: not known."""
+    """Seconds for which a cache may use the response after its arrival without revalidation (RFC 9111:
+    max-age less Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: unknown."""
     validator: bool = False
     """True if a cache can revalidate the response, because it had an ETag or a Last-Modified."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
-    """Other URLs, in the format of `url`, whose requests get this response with
-    [recorded bodies](../bodies.md#recorded-bodies): unrecorded choices of the same `srcset` or `picture`, or
-    the URLs with which documents and stylesheets refer to a mirror's file."""
+    """Other URLs, in the format of `url`. With [recorded bodies](../bodies.md#recorded-bodies), a request for
+    one of them gets this response. They are choices of the same `srcset` or `picture` that were not recorded,
+    or the URLs by which documents and stylesheets refer to a mirror's file."""
     http: HttpVersion | None = None
     """The HTTP version of the recorded response; null: not known."""
     body_offset: Bytes | None = None
@@ -150,7 +151,7 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Server think times and reference positions that explain a recording as well as the page's own do."""
+    """Server think times and reference positions that fit a recording as well as the page's own values."""
 
     model_config = _CONFIG
 
@@ -161,7 +162,7 @@ class Explanation(BaseModel):
 
 
 class Page(BaseModel):
-    """A page, whose resources are in such an order that each initiator precedes those that it initiates."""
+    """A page. Its resources are ordered so that each initiator precedes the resources that it initiates."""
 
     model_config = _CONFIG
 
@@ -170,12 +171,13 @@ class Page(BaseModel):
     name: Annotated[Line, Field(min_length=1)]
     """The name of the page in tables and files."""
     url: Url
-    """The URL that a person would type. `resources[0].url` is this URL or the one that it is served as."""
+    """The URL that a person would type. `resources[0].url` is this URL, or the URL at which it is served."""
     source: Line
-    """The origin of the data, such as a kind of recording and its date."""
+    """The source of the data, such as the kind and date of a recording."""
     initiators: Initiators
-    """The way in which the initiators are known; `declared`: the page's author wrote them down."""
-    # Only the container is lax (a JSON list becomes a tuple); its members stay strict.
+    """The source of the initiators: `recorded` by the recorder, `inferred` by the importer, `mixed` (some
+    recorded, others inferred), or `declared` by the page's author."""
+    # Only the container is not strict (a JSON list becomes a tuple); its members stay strict.
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
     """Notes for readers: facts that were missing, guessed or left out."""
     load_event_processing_us: Microseconds = 0
@@ -185,8 +187,8 @@ class Page(BaseModel):
     explanations: Annotated[
         tuple[Explanation, ...], Field(strict=False, max_length=MAX_EXPLANATIONS, exclude_if=operator.not_)
     ] = ()
-    """Other values that explain the recording equally well. A [sample](../vary.md) uses one explanation; jobs
-    have none."""
+    """Other think times and reference positions that explain the recording equally well. A
+    [sample](../vary.md) uses one explanation; jobs have none."""
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
@@ -200,14 +202,14 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the page's own think times and reference positions."""
+        """Return the think times and reference positions of the page's resources."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy with the values of `explanation`, and without further explanations."""
+        """Return a copy of the page with the values of `explanation`, and without further explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -234,9 +236,8 @@ class Page(BaseModel):
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the canonical JSON (all keys, sorted, no spaces), without a job's offsets.
-        Keys that the format gained later are left out if they have their default, so that older pages keep
-        their digests."""
+        """Return the SHA-256 of the page's canonical JSON (all keys, sorted, no spaces), without a job's
+        offsets. Keys in _LATER_KEYS are left out at these values, so that older pages keep their digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )
@@ -249,7 +250,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return what is wrong with an explanation of these resources; None if nothing is."""
+    """Return a description of the fault in an explanation of these resources; None if there is no fault."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
@@ -292,7 +293,7 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 
 
 def parse_page(data: object, place: str) -> Page:
-    """Return the page in decoded JSON. Raises InputError, which names the file `place`."""
+    """Parse a page from decoded JSON. Raises InputError; `place` is the file that the error names."""
     if not isinstance(data, Mapping):
         raise InputError("not a page", place, f'write a JSON object with "format": "{FORMAT}"')
     try:
@@ -308,7 +309,7 @@ def read_page(path: Path | str) -> Page:
 
 
 def decode_json(text: str, place: str) -> Any:
-    """Decode JSON. Raises InputError for every failure, with line and column for errors of syntax."""
+    """Decode JSON. Raises InputError for every failure, with line and column for syntax errors."""
     if json_memory.is_too_much(text):
         raise InputError("needs more memory than any page", place)
     try:
@@ -324,7 +325,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file: one key or resource per line, without defaults, for readable diffs."""
+    """Return the text of a page file: one key or resource a line, for readable diffs, without defaults."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:
@@ -342,7 +343,7 @@ _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes
 
 
 def _sparse(resource: Resource) -> dict[str, Any]:
-    """Return the fields of a resource for a file: _ALWAYS_WRITTEN and all that differ from their defaults."""
+    """Return a resource's fields for a file: _ALWAYS_WRITTEN, and all that differ from their defaults."""
     full = resource.model_dump(mode="json")
     sparse = resource.model_dump(mode="json", exclude_defaults=True)
     return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}

@@ -1,15 +1,15 @@
-"""Callbacks that report the progress of importers."""
+"""Define callbacks that report the progress of importers."""
 
 from collections.abc import Callable
 
-# Called with the amount that is read of an input and its total, in bytes or files.
+# Called with the amount of an input that was read so far and the total, in bytes or files.
 Progress = Callable[[int, int], None]
-# Called with the input that is being read, the amount that is read of all inputs, and their total.
+# Called with the input that is being read, the amount of all inputs that was read so far, and the total.
 FileProgress = Callable[[str, int, int], None]
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return the callback for file `number` (from 0) of `parts` files, as if all had the same size."""
+    """Return the callback for file `number` (from 0) of `parts` files. All files count as equally large."""
 
     def show(done: int, total: int) -> None:
         progress(number * total + done, parts * total)

@@ -8,10 +8,10 @@ from typing import Final
 
 from fastopen.pages.recording import RecordedExchange
 
-# Long compared with a recorder's clock resolution of 1 ms, and short enough to catch a burst. Any value from
-# 20 to 200 ms works about as well (docs/measurements/replays.md).
+# Long compared with a recorder's clock resolution of 1 ms, and short enough to see a burst. Any value from 20
+# to 200 ms works about as well (docs/measurements/replays.md).
 WINDOW_MS: Final = 50.0
-# A full link keeps 80 % of the rate for eight windows; a burst does not.
+# A full link keeps 80 % of its highest rate for eight windows; a burst does not.
 SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
 # Bytes of a response in one packet of 1500 bytes.
@@ -21,14 +21,14 @@ WINDOW_SEGMENTS: Final = 10
 
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
-    """Return the round trips that slow start needs for `size` bytes after the initial window. The window
-    doubles in each round trip."""
+    """Return the number of round trips, after the first flight, that slow start needs to send `size` bytes in
+    all. The window begins with `window_segments` and doubles in each round trip."""
     windows = size / (window_segments * SEGMENT_BYTES)
     return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate in any window, if it was nearly sustained; None if nothing filled the link."""
+    """Return the highest rate in any window; None if it was not nearly sustained, or nothing was received."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -37,8 +37,8 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """Return the highest rate in any window, a lower bound of the link's rate; None if nothing was received.
-    The bytes of a response are assumed to arrive evenly between its first and its last byte."""
+    """Return the highest rate in any window, which is a lower bound on the link's rate; None if nothing was
+    received. The bytes of a response are assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
     total = _Arrived(arrivals)
     edges = sorted({moment for first, end, _ in arrivals for moment in (first, end)})
@@ -49,7 +49,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """The bytes that had arrived by a moment: each response is a ramp, or a step if it arrived at once."""
+    """The bytes that had arrived by any moment. A response is a ramp, or a step if it arrived at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]
@@ -61,7 +61,7 @@ class _Arrived:
         self._offsets = _Sums([(moment, slope * moment) for moment, slope in changes])
 
     def by(self, moment: float) -> float:
-        """Return the bytes that had arrived by this moment, including steps at this moment."""
+        """Return the number of bytes that had arrived by this moment, including steps at this moment."""
         return self._steps.by(moment, inclusive=True) + self._sloped(moment)
 
     def before(self, moment: float) -> float:
@@ -72,7 +72,7 @@ class _Arrived:
 
 
 class _Sums:
-    """Sums of the amounts of all events up to a moment."""
+    """Running sums: for any moment, the sum of the amounts of all events until then."""
 
     def __init__(self, events: Sequence[tuple[float, float]]) -> None:
         ordered = sorted(events)

@@ -1,11 +1,11 @@
-"""Facts of a recording about the recorder's network: for each resource, each host, and as a whole."""
+"""Define facts of a recording about the recorder's network: of each resource, each host and the page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""How a connection carries requests: one at a time (HTTP/1.x), or many over TCP (HTTP/2) or QUIC (HTTP/3)."""
+"""One request at a time on a connection (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
@@ -14,21 +14,21 @@ class RecordedExchange:
     requested; `lookup`, `tcp` and `tls` are durations in ms."""
 
     asked: float
-    """When the page requested it, before the wait for a connection, the name lookup and the handshakes."""
+    """Time of the page's request, before the wait for a connection, the name lookup and the handshakes."""
     sent: float
     first_byte: float
     end: float
     lookup: float
-    """Duration of the lookup of the host's name; 0 if there was none."""
+    """Duration of the lookup of the host's name; 0 if the name was not looked up for this request."""
     tcp: float
     """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """Duration of the TLS handshake of that connection."""
+    """Duration of the TLS handshake of a connection that was opened for this request; otherwise 0."""
     carrier: Carrier
     received_bytes: int
     """Size of the response: headers and body."""
     pushed: bool = False
-    """True if the server pushed it; `asked` is then the time of the announcement."""
+    """True if the server pushed the resource; `asked` is then the time at which the server announced it."""
 
     @property
     def multiplexed(self) -> bool:
@@ -37,7 +37,7 @@ class RecordedExchange:
 
     @property
     def stalled(self) -> float:
-        """Return the time from `asked` to `sent` without name lookup and handshakes, in ms."""
+        """Return the time from `asked` to `sent` in ms, without lookup and handshakes; never negative."""
         return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
 
 
@@ -46,9 +46,9 @@ class Recording:
     """The facts in a recording about the recorder's network."""
 
     exchanges: tuple[RecordedExchange, ...]
-    """The exchange of each resource of the page, in their order."""
+    """The exchange of each resource of the page, in the order of the resources."""
     round_trip_ms: Mapping[str, float]
-    """The RTT to each host of the page."""
+    """The RTT in ms to each host of the page."""
     load_event_ms: float | None
     """Time of the load event since the root was requested; None if unknown."""
     down_bit_per_s: int | None = None

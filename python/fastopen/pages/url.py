@@ -1,4 +1,4 @@
-"""Check the format of the URLs in a page, and convert other URLs into it."""
+"""Check that URLs have the format of page URLs, and convert other URLs into this format."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
-# A recording names the same URLs again and again (referers, call stacks), and a run reads its pages again.
+# Size of the caches: recordings repeat URLs (referers, call stacks), and a run reads its pages again.
 _REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -76,8 +76,8 @@ def target_of(url: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
-    """Return `raw` as a page URL (without fragment and user name, host in lower case, with escapes), or None
-    if it is not an http or https URL. A relative URL is resolved against `base`."""
+    """Convert `raw` to a page URL: without fragment, user name and default port, host in lower case, with
+    escapes. None if it is not a valid http or https URL. A relative URL is resolved against `base`."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)
@@ -122,13 +122,9 @@ def _ascii_host(parts: SplitResult) -> str | None:
 
 
 def _canonical(host: str) -> str | None:
-    """Return the host as the URL standard writes it, or None if it is invalid.
-
-    See https://url.spec.whatwg.org/#host-parsing.
-
-    A host whose last label is a number must be an IPv4 address of four numbers: short notations (127.1) are
-    rejected. An international label must be decodable.
-    """
+    """Return the host as the URL standard writes it (https://url.spec.whatwg.org/#host-parsing); None if it
+    is invalid. A host whose last label is a number must be an IPv4 address of four numbers: short notations
+    (127.1) are rejected. An international label must be valid Punycode."""
     if host.startswith("["):
         try:
             address = ipaddress.IPv6Address(host.strip("[]"))
@@ -157,5 +153,5 @@ def _canonical(host: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """Percent-encode the characters that a request line must not have. Lone surrogates become U+FFFD."""
+    """Percent-encode the characters that a request line must not contain. Lone surrogates become U+FFFD."""
     return quote(_LONE_SURROGATE.sub("\ufffd", text), safe=_KEPT)

@@ -1,7 +1,7 @@
 """Evaluate conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
 
-Python's parser reads the condition; this module evaluates it, and accepts only names of facts, numbers,
-texts, comparisons (between texts also `in`), `and`, `or`, `not` and `+ - * /`.
+Python's parser parses the condition, and this module evaluates the syntax tree. A condition may contain names
+of facts, numbers, texts, comparisons (between texts also `in`), `and`, `or`, `not` and `+ - * /`.
 """
 
 import ast
@@ -107,7 +107,7 @@ class Where:
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
-        """Return the reader of a comparison, which may be a chain such as `10 < hosts <= 20`."""
+        """Return a function that evaluates a comparison, which may be a chain such as `10 < hosts <= 20`."""
         read = [self._read(node) for node in nodes]
         links = []
         for number, op in enumerate(ops):

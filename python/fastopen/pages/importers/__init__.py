@@ -1,4 +1,4 @@
-"""Import pages from recordings. Each format is a module here and a row of FILES or FOLDERS.
+"""Import pages from recordings. Each format has a module here and a row in FILES or FOLDERS.
 
 The module has `import_pages(path, lenient=..., progress=...)`; a module for folders also has `holds(folder)`.
 """
@@ -12,7 +12,8 @@ from fastopen.pages.files import GZIP, first_bytes, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
-# First bytes of a file, whether they may be inside gzip, and the module. HARs are text: har/recording.py.
+# For each format: the first bytes of its files, True if these may be inside gzip, and its module. HARs have
+# no fixed first bytes, see har/recording.py.
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
 # Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")
@@ -23,14 +24,14 @@ class NoPageError(InputError):
 
 
 def _format(name: str) -> Any:
-    # Imported late: the formats' libraries take a quarter of a second, and most runs read no recordings.
+    # Imported late: importing the formats' libraries takes a quarter of a second, and most runs need none.
     return import_module(f"{__name__}.{name}")
 
 
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a file in one of FILES' formats; None for other files, such as HARs and lists."""
+    """Return the pages of a file that has a format in FILES; None for other files, such as HARs and lists."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:
@@ -41,7 +42,7 @@ def import_file(
 
 
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a folder. Raises InputError; NoPageError if no format knows the folder."""
+    """Return the pages of a folder. Raises InputError; NoPageError if the folder has none of the formats."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):

@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# The types of resources that may request a resource of each type, in addition to documents.
+# For each type of resource, the types besides documents that may request it; for others, OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -23,14 +23,14 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator of an exchange: its index, and how many of its body bytes (None: all) must arrive."""
+    """The initiator's index (None for the root), and its body bytes that must arrive first (None: all)."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """The type of the exchange that the reference to it implies; None if it implies none."""
+    """The exchange's type that the reference implies; None if the reference implies no type."""
     way: str = "referenced"
-    """The way in which the initiator is known: a key of notes.SENTENCES."""
+    """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
     phase: Phase = "load"
     think_us: int = 0
@@ -57,8 +57,8 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, which has the root first and each after its initiator.
-    `notes` are the notes on the recording; the notes on the page's exchanges are added to them."""
+    """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
+    initiator. The notes on the page's exchanges are added to `notes`, the notes on the recording."""
     positions = {index: position for position, index in enumerate(edges)}
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
@@ -94,7 +94,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Return the type of each exchange. A redirect has its target's type: its own MIME type is arbitrary."""
+    """Map indices to types. A redirect has the type of its target, because its own MIME type is arbitrary."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     for index, edge in reversed(edges.items()):

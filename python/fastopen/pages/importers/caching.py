@@ -7,18 +7,18 @@ from typing import Final, NamedTuple
 from fastopen.pages.importers import coerce
 from fastopen.pages.model import MAX_FRESH_S
 
-# A response without an explicit lifetime may be used for a tenth of the time since its last modification
-# (RFC 9111 section 4.2.2); like Chromium, only if it has one of these statuses.
+# A response without an explicit lifetime may be used for a tenth of the time since its last modification (RFC
+# 9111 section 4.2.2). As in Chromium, this holds only for these statuses.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
-# Responses of these statuses stay fresh for ever (the same section; RFC 9110 sections 15.4.2 and 15.4.9).
+# Responses with these statuses and no lifetime are always fresh (ibid.; RFC 9110 sections 15.4.2, 15.4.9).
 _FOR_GOOD: Final = frozenset([300, 301, 308, 410])
 _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """The seconds for which a response may be used after it arrived (0: not at all; None: not known), and
-    whether a client can revalidate it."""
+    """The seconds for which a cache may use a response after its arrival (0: not at all; None: not known),
+    and True if a client can revalidate the response."""
 
     fresh_s: int | None = None
     validator: bool = False
@@ -30,8 +30,8 @@ UNKNOWN_FRESHNESS: Final = Freshness()
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). `headers`
-    have names in lower case. UNKNOWN_FRESHNESS if there are none, or if the method is not GET."""
+    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). Names in
+    `headers` are in lower case. Returns UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     control = _directives(headers)
@@ -42,7 +42,7 @@ def freshness_of(
 
 
 def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the directives of all Cache-Control fields. The first directive of a name counts."""
+    """Return the values of Cache-Control directives. If a directive occurs twice, the first value counts."""
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
     found: dict[str, str] = {}
     for name, value in _DIRECTIVE.findall(text):
@@ -53,8 +53,8 @@ def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored: it is for
-    shared caches."""
+    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored, because it is
+    for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

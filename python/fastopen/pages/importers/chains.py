@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to milliseconds and use several clocks; the next request may seem to start a bit too early.
+# Recorders round to ms and use several clocks, so the next request may seem to start this much too early.
 _CLOCK_SLACK_MS = 10.0
-# In Chrome a request starts when the page makes it; it may wait this long until its preflight is sent.
+# In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of redirect targets and of preflighted requests. They start after `before` ends."""
+    """Set `before` of redirect targets and preflighted requests, and let them start after `before` ends."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)
@@ -27,7 +27,7 @@ def _follow(redirect: Exchange, candidates: Iterable[Exchange]) -> None:
     ended = redirect.at.end
     for target in candidates:
         late_enough = target.at.start >= ended - _CLOCK_SLACK_MS or target.at.first_byte >= ended
-        # A page may set a cookie and redirect to its own URL: the chain must not lead to its own head.
+        # A page may set a cookie and redirect to its own URL, but the chain must not lead back to its head.
         if target.before is None and late_enough and target is not head(redirect):
             _put_after(target, redirect)
             return
@@ -51,7 +51,7 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return and remember the first entry of the chain that led to this one, and the number of steps."""
+    """Return (and remember) the first entry of the chain that led to this one, and the number of steps."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -63,17 +63,17 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: by start; at the same start a redirect before its target, then as recorded."""
+    """Return a sort key: by start, then by steps of the chain (redirect before target), then as recorded."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain that led to this one."""
+    """Return the first entry of the chain that led to this one; without a chain, the entry itself."""
     return _first(entry)[0]
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Return for each entry when the last entry that it led to ended, or when it ended itself."""
+    """Map each entry to the latest end among this entry and the entries that it led to."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 Pairs = Sequence[tuple[str, str]]
-# A day: no recording of a page lasts longer, but recorders write such numbers for "never" and "unknown".
+# A day. No recording of a page lasts longer; recorders write larger numbers for "never" and "unknown".
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _FRACTION: Final = re.compile(r"([.,]\d{6})\d+")
@@ -16,7 +16,7 @@ _YEAR_9999_MS: Final = 253_402_300_000_000.0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object, otherwise an empty one."""
+    """Return `value` if it is a JSON object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
@@ -25,7 +25,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, also from a string, as WebPageTest writes some; None for everything else."""
+    """Return a finite number, also from a string (WebPageTest writes some); None for everything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -36,19 +36,19 @@ def number(value: object) -> float | None:
 
 
 def milliseconds(value: object) -> float | None:
-    """Return a duration or offset in ms; None if missing, negative (HAR: "does not apply") or absurd."""
+    """Return a duration or offset in ms; None if missing, negative (HAR: "does not apply") or over MAX_MS."""
     found = number(value)
     return found if found is not None and 0 <= found <= MAX_MS else None
 
 
 def size(value: object) -> int | None:
-    """Return a size in bytes; None if missing, negative (HAR: "not available") or absurd."""
+    """Return a size in bytes; None if missing, negative (HAR: "not available") or over MAX_SIZE."""
     found = number(value)
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 
 
 class Headers(list[tuple[str, str]]):
-    """Header fields in the format of `lowered`. `binary`: they had pseudo-headers, as in HTTP/2 and 3."""
+    """Header fields as returned by `lowered`. `binary` is True if they had HTTP/2 pseudo-headers."""
 
     binary = False
 
@@ -65,7 +65,7 @@ def has_pseudo_headers(value: object) -> bool:
 
 
 def headers(value: object) -> list[tuple[str, str]]:
-    """Return the fields of a HAR's list in the format of `lowered`, without broken members."""
+    """Return the header fields in a HAR's list as `lowered` returns them, without invalid members."""
     if isinstance(value, Headers):
         return value
     members = value if isinstance(value, list) else ()
@@ -73,8 +73,8 @@ def headers(value: object) -> list[tuple[str, str]]:
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
-    """Return (name in lower case, value) of each field, without HTTP/2 pseudo-headers. Chrome joins fields of
-    the same name (Set-Cookie) with line feeds; they are split into separate fields."""
+    """Return (name in lower case, value) of each field, without pseudo-headers. Chrome joins fields of the
+    same name (Set-Cookie) with line feeds; such values are split into separate fields."""
     found: list[tuple[str, str]] = []
     for name, content in pairs:
         if not isinstance(name, str) or not name or name.startswith(":"):
@@ -98,7 +98,7 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Return a point in time in ms since 1970, from a number or a date in ISO 8601 or RFC 5322; or None."""
+    """Parse a time (ms since 1970, or a date in ISO 8601 or RFC 5322) into ms since 1970; None if invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
         return found if found is not None and 0 < found < _YEAR_9999_MS else None

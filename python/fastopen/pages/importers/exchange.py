@@ -1,4 +1,4 @@
-"""An exchange: a request and its response as sent, with times and initiator if they were recorded."""
+"""Model an exchange: a request and its response as sent, with times and initiator if they were recorded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, ResourceType
 
-# The contract's defaults, for headers that were not recorded.
+# Assumed sizes of headers that were not recorded: the contract's defaults.
 TYPICAL_REQUEST: Final = 400
 TYPICAL_RESPONSE: Final = 300
-# No known server accepts longer headers; a larger value is a body that was counted as header.
+# No known server accepts longer headers. A larger recorded size includes a body.
 MAX_HEADER_BYTES: Final = 256 * 1024
 
 
 @dataclass
 class Times:
-    """Moments in ms since 1970, durations in ms. None: not recorded."""
+    """Times of an exchange: moments in ms since 1970, durations in ms. None: not recorded."""
 
     start: float
     """When the browser made the request, before the wait for a connection, the name lookup and handshakes."""
@@ -31,9 +31,9 @@ class Times:
     end: float
     lookup: float = 0.0
     tcp: float | None = None
-    """The TCP handshake, without TLS."""
+    """Duration of the TCP handshake, without TLS."""
     connect: float = 0.0
-    """The handshakes as the recorder writes them, which may include TLS."""
+    """Duration of connecting, as recorded. It may include TLS."""
     tls: float = 0.0
     wait: float | None = None
 
@@ -42,7 +42,7 @@ class Times:
         self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
 
     def put_after(self, moment: float) -> None:
-        """Let the exchange start at `moment` at the earliest."""
+        """Move times that are too early, so that the exchange starts no earlier than `moment`."""
         self.start = max(self.start, moment)
         self.sent, self.first_byte = max(self.sent, self.start), max(self.first_byte, self.start)
         self.end = max(self.end, self.first_byte)
@@ -50,7 +50,7 @@ class Times:
 
 @dataclass(eq=False)
 class Exchange:
-    """A request and its response. Sizes are in bytes as sent. The defaults stand for unrecorded facts."""
+    """A request and its response. Sizes are in bytes as sent. Facts that were not recorded have defaults."""
 
     url: str
     type: ResourceType
@@ -64,7 +64,7 @@ class Exchange:
     response_header_bytes: int = TYPICAL_RESPONSE
     body_bytes: int = 0
     recorded: StoredBody | None = field(default=None, repr=False)
-    """The body of `body_bytes` bytes; None: only its size is known."""
+    """The body as sent, of `body_bytes` bytes; None: only its size is known."""
     text: StoredBody | None = field(default=None, repr=False)
     """The unpacked body, if it was kept separately from `recorded`."""
     head: bytes | None = field(default=None, repr=False)
@@ -82,11 +82,11 @@ class Exchange:
     document: str | None = None
     """The URL of the document to which the recorder assigns the exchange."""
     base_page: bool = False
-    """True if the recorder marks it as the page's document."""
+    """True if the recorder marks the exchange as the page's document."""
     embedded: bool = False
-    """True if the recorder names a script, an element or a frame that requested it."""
+    """True if the recorder names a script, an element or a frame that made the request."""
     delays_load_event: bool = True
-    """True if an element or a frame requested it, so that the load event waits for it."""
+    """True if an element or a frame made the request, so that the load event waits for the response."""
     pushed: bool = False
     connection: str | None = None
     """The recorder's name for the connection."""
@@ -95,11 +95,11 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """An exchange of the chain of `before`, and the number of steps from there; None until it is computed."""
+    """An earlier exchange in the chain of `before`, and the number of steps since; None until computed."""
     asked_like: Exchange | None = field(default=None, repr=False)
-    """The exchange that has the same initiator: for a preflight, the request that it allows."""
+    """For a preflight: the request that it allows, which has the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """The guesses about this exchange; a page that contains it reports them."""
+    """The guesses about this exchange, which are reported by each page that contains it."""
 
     @property
     def is_redirect(self) -> bool:
@@ -115,7 +115,7 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """Return the times; the recording must have them."""
+        """Return the times. Only for recordings with times."""
         assert self.times is not None
         return self.times
 
@@ -127,11 +127,11 @@ class PageHead:
     id: str
     title: str = ""
     started: float | None = None
-    """When the page started, in ms since 1970."""
+    """Start of the page, in ms since 1970."""
     on_load: float | None = None
-    """When the load event was, in ms after the page started."""
+    """Time of the load event, in ms after the start of the page."""
     inspector_clock: bool = False
-    """True if the recorder counts `on_load` from the start of the recording, not of the page."""
+    """True if the recorder counts `on_load` from the start of the recording instead of the page."""
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
@@ -146,6 +146,6 @@ def is_redirect(status: int) -> bool:
 
 
 def head_of(status: int, headers: Pairs) -> bytes:
-    """Return the head of a response as HTTP/1.1 text."""
+    """Return the head of a response as HTTP/1.1 text, without fields that have an empty value."""
     lines = [f"{name}: {' '.join(value.splitlines())}" for name, value in headers if value]
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("utf-8", "surrogateescape")

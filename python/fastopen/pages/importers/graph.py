@@ -14,7 +14,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import NameIndex, find_reference, names_in
 
-# Maps (exchange with the reference, reference as written, base URL) to the URL of an exchange, or None.
+# Maps (exchange with the reference, reference as written, base URL) to the URL that is meant, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
@@ -22,7 +22,7 @@ _TEXTS_IN_MEMORY: Final = 32
 
 @dataclass
 class _Picture:
-    """The choices of a picture: the first that was recorded, and those that were not recorded."""
+    """The choices of a picture: the index of the first recorded one, and the URLs of unrecorded ones."""
 
     recorded: int | None = None
     missing: dict[str, None] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Picture:
 
 
 def as_url(_: Exchange, written: str, base: str) -> str | None:
-    """Resolve a reference as browsers do; None if it is not an http or https URL."""
+    """Resolve a reference as browsers do. Return None if it does not lead to an http or https URL."""
     return urls.cleaned(written, base=base)
 
 
@@ -49,8 +49,8 @@ class Graph:
     unreadable: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
     alternatives: defaultdict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
-    """For each exchange, other URLs that a browser may request to get its response: choices of a picture that
-    were not recorded, and URLs in texts for which the recording has another name, such as a mirror's file."""
+    """Maps the index of an exchange to other URLs that lead to its response: unrecorded choices of a picture,
+    and URLs in texts that differ from the URL of the exchange, such as the URLs of a mirror's files."""
 
     def __post_init__(self) -> None:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -63,8 +63,8 @@ class Graph:
         self.nameable = lru_cache(maxsize=None)(self._nameable)
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return all exchanges that the root leads to by redirects, references or URLs in texts. Each comes
-        after its initiator."""
+        """Return the edges, by index, of all exchanges that the root leads to by redirects, references or
+        URLs in texts. Each comes after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)
@@ -73,13 +73,13 @@ class Graph:
             self.grow(edges, news)
 
     def named(self, root: int) -> dict[int, Edge]:
-        """Return all exchanges that the root leads to by redirects and references only."""
+        """Return the edges of all exchanges that the root leads to by redirects and references only."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add the exchanges that those in `started` lead to by redirects and references. The search is
+        """Add to `edges` the exchanges that `started` leads to by redirects and references. The search is
         breadth-first, because resources nearer to the root are requested earlier."""
         waiting = deque(started)
         while waiting:
@@ -96,8 +96,8 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return `started`, all link targets found so far, and everything that they lead to by references,
-        redirects or links: other pages of a crawl. Empty if `started` is empty."""
+        """Return the indices in `started`, and the indices of the link targets found so far and of all
+        exchanges that these lead to: other pages of a crawl. Returns an empty set if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -109,7 +109,7 @@ class Graph:
         return found
 
     def _first_free(self, url: str, edges: dict[int, Edge]) -> int | None:
-        """Return the first exchange with this URL that is not in `edges` yet; None if there is none."""
+        """Return the first index of this URL that is not in `edges` yet; None if there is none."""
         return next((index for index in self.by_url.get(url, ()) if index not in edges), None)
 
     def _text(self, index: int) -> bytes | None:
@@ -122,7 +122,7 @@ class Graph:
         return text
 
     def _targets(self, index: int) -> list[tuple[int, Edge]]:
-        """Return the exchanges that this one refers to, in text order; also note links and alternatives."""
+        """Return (target, edge) of each reference, in text order. Also collect links and alternatives."""
         exchange = self.exchanges[index]
         text = self.text(index) if exchange.type != "script" else None
         if not text:
@@ -151,15 +151,15 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Return the body bytes as sent for an offset in the text, in proportion to its length. None unless
-        it is a document: browsers use stylesheets and scripts only as a whole."""
+        """Convert an offset in the text to bytes of the body as sent, in proportion. Returns None except for
+        documents, because browsers use stylesheets and scripts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Add and return exchanges whose URL stands in a text of the page, such as a script."""
+        """Add exchanges whose URLs occur in a text of the page, such as a script; return their indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i
@@ -168,7 +168,7 @@ class Graph:
         }
         missing -= {i for i in missing if self._repeats(i)}
         news: list[int] = []
-        # Scripts first: their requests are those that no reference shows.
+        # Scripts first, because requests without a reference usually come from scripts.
         order = sorted(edges, key=lambda i: self.exchanges[i].type != "script")
         for index in order:
             text = self.text(index) if missing else None
@@ -181,14 +181,14 @@ class Graph:
         return news
 
     def _repeats(self, index: int) -> bool:
-        """Return True if an earlier GET had the same URL, so that this one belongs to another visit."""
+        """Return True if this repeats an earlier GET of the same URL, and so belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index
         )
 
     def _nameable(self, index: int) -> Sequence[int]:
-        """Return the exchanges whose URLs the text of this one may contain."""
+        """Return the indices of the exchanges whose URLs may occur in the text of this exchange."""
         return self._names.named_in(self.text(index) or b"")
 
     def _searched(self, index: int, text: bytes, missing: set[int]) -> dict[int, Edge]:

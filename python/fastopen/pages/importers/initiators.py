@@ -1,4 +1,4 @@
-"""Find initiators of exchanges with times: as recorded, or from URLs in texts, or from type and time."""
+"""Find the initiators of exchanges with times: from the recording, URLs in texts, or types and times."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict
@@ -15,19 +15,19 @@ from fastopen.pages.model import Initiators, ResourceType
 from fastopen.pages.references import NameIndex, find_reference
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A document's parser makes requests while the document arrives and this long after; later, scripts do.
+# A document's parser makes requests while the document arrives and this long afterwards; later, scripts do.
 _PARSING_MS: Final = 50.0
 # A parser that makes a request this long after its document ended was waiting for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
-# Up to this number of searches, searching texts takes less time than indexing all of them.
+# Up to this number of searches, searching the texts takes less time than building an index of all texts.
 _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finder of the initiators of entries, which must be in order of start, the root document first."""
+    """Find the initiators of entries. The entries must be in order of start, the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """Prepare the search. `document` is the index of the main document, to which the root redirects."""
@@ -41,13 +41,13 @@ class InitiatorResolver:
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
         self._texts = TextIndex(entries)
-        # Maps an entry without a recorded initiator to the text that names it.
+        # Maps an entry without a recorded initiator to the text that contains its URL.
         self.namings: dict[int, Naming] = {}
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return each entry's initiator (None for the root) with the way in which it is known, and the way in
-        which the initiators of the page are known."""
+        """Return a list with each entry's initiator (None for the root) and the evidence for it (a key of
+        notes.SENTENCES), and the value of `initiators` for the page."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -84,8 +84,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the latest entry with this URL that started before entry `before`, or the target that its
-        redirects had reached by then; None if there is none."""
+        """Return the index of the latest entry with this URL before entry `before`; if it is a redirect, of
+        the last entry that its chain of redirects had reached by then. None if there is no such entry."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -97,8 +97,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the recorded initiator, or None. Of a call stack, return the resource that arrived last
-        before the request, because the request waited for it."""
+        """Return the index of the recorded initiator; None if it is unknown. In a call stack, it is the
+        resource that arrived last before the request, because the request waited for it; else the first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -110,11 +110,11 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the script or stylesheet that arrived last before a parser made a request, if it made the
-        request long after its document ended; otherwise `recorded`.
+        """If a parser made the request long after its document ended, return the script or stylesheet that
+        arrived last before the request; otherwise return `recorded`.
 
-        A parser waits for scripts, and layout (which requests backgrounds) for stylesheets. This wait depends
-        on the network. If it counted as processing, it would be the same on every network.
+        A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
+        a wait depends on the network. As processing, it would be equally long on every network.
         """
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
@@ -136,7 +136,8 @@ class InitiatorResolver:
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the document of the entry, found by its Referer or WebPageTest's `_documentURL`."""
+        """Return the index of the document that the entry belongs to, by its Referer or WebPageTest's
+        `_documentURL`; otherwise of the main document. Return 0 for entries up to the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -146,7 +147,7 @@ class InitiatorResolver:
             found = self._resolve(url, index)
             if found is not None:
                 return self.frames[found]
-            # Browsers send only the origin to other hosts (referrer policy strict-origin-when-cross-origin).
+            # To other hosts, browsers send only the origin as Referer (strict-origin-when-cross-origin).
             documents = self._by_origin.get(urls.origin_of(url)) if urls.target_of(url) == "/" else None
             if documents:
                 return documents[-1]
@@ -173,14 +174,14 @@ class InitiatorResolver:
 
 @dataclass(frozen=True)
 class Naming:
-    """A text that names an entry: the text of entry `owner`, in which the name ends after this share."""
+    """A URL that occurs in the text of the entry `owner`. It ends after the fraction `share` of the text."""
 
     owner: int
     share: float
 
 
 class TextIndex:
-    """Search of the texts of entries, which are in order of start, for the URLs of other entries."""
+    """Search the texts of entries for the URLs of other entries. The entries are in order of start."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries
@@ -189,8 +190,8 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> Naming | None:
-        """Return the text that names an entry: the last that had arrived when the entry started, otherwise
-        the first that had started by then; None if no text names it."""
+        """Return the text that contains the URL of an entry: the text that arrived last before the entry
+        started, or else the first text that was arriving then. None if no text contains the URL."""
         entry = self._entries[index]
         self._searches += len(self._owners)
         owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
@@ -206,7 +207,8 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """For each entry, the texts that may name it, in order. Each text is read once for all entries."""
+        """Map the index of each entry to the indices of the entries whose text may contain its URL, in order
+        of start. Each text is read once for all entries."""
         names = NameIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

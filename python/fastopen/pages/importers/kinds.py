@@ -1,4 +1,4 @@
-"""Find the types of resources: as recorded, or from headers, MIME type and file name."""
+"""Find the types of resources, from the recording or from headers, MIME type and file name."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from fastopen.pages.importers import coerce
 from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.model import ResourceType
 
-# Chrome DevTools' and the DevTools protocol's resource types (WebPageTest writes them with capitals).
+# Resource types of Chrome DevTools and of the DevTools protocol, in lower case (WebPageTest writes capitals).
 RECORDED: Final[dict[str, ResourceType]] = {
     "document": "document", "subdocument": "document", "iframe": "document",
     "stylesheet": "stylesheet", "script": "script", "image": "image", "font": "font",
@@ -17,13 +17,13 @@ RECORDED: Final[dict[str, ResourceType]] = {
     "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
     "signed-exchange": "other", "prefetch": "other",
 }  # fmt: skip
-# Types that no element or frame requests. The load event waits only for elements and frames (HTML, "delay the
-# load event"), not for XMLHttpRequest, fetch(), beacons and requests that browsers make by themselves.
+# Types of requests that neither an element nor a frame makes. The load event waits only for elements and
+# frames (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's requests.
 _ASKED_FOR_BY_NO_ELEMENT: Final = frozenset([
     "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
     "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
 ])  # fmt: skip
-# Fetch metadata, https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header
+# Values of Sec-Fetch-Dest: https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header
 _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "document": "document", "iframe": "document", "frame": "document", "style": "stylesheet",
     "script": "script", "worker": "script", "sharedworker": "script", "serviceworker": "script",
@@ -45,7 +45,7 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return a valid Content-Type: the declared one, or the response's own, or application/octet-stream."""
+    """Return `declared` or else the response's Content-Type, if valid, or else application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
     return next((mime for mime in (declared, listed) if _may_be_sent(mime)), "application/octet-stream")
 
@@ -82,7 +82,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies, or None, as for text/html: servers use it for anything."""
+    """Return the type that the MIME type implies, or None, as for text/html, which is used for anything."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":
@@ -99,8 +99,8 @@ def _by_mime(mime: str) -> ResourceType | None:
 
 
 def _by_accept(sent: Pairs) -> ResourceType | None:
-    """Return the type that the Accept header implies, or None. Browsers send special Accept headers for
-    documents, stylesheets and images."""
+    """Return the type that the Accept header implies; None if it implies no type. Browsers send special
+    Accept headers for documents, stylesheets and images."""
     accept = (coerce.header(sent, "accept") or "").strip().lower()
     if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
         return "document"

@@ -56,15 +56,15 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """Return the class of the messages. It declares text as bytes and enumerations as numbers: their encoding
-    is the same."""
+    """Return the class of mm-webrecord's messages. The class declares texts as bytes and enumerations as
+    numbers, which have the same encoding."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder is a recording, or if all its subfolders are."""
+    """Return True if the folder is a recording, or if it has subfolders and all of them are recordings."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 
@@ -80,7 +80,7 @@ def _recordings(folder: Path) -> list[Path]:
 
 
 def _is_recording(folder: Path) -> bool:
-    """Return True if one of the first three files of the folder begins like one of mm-webrecord."""
+    """Return True if one of the first three files in the folder begins like a file of mm-webrecord."""
     return any(_BEGINNING.match(first_bytes(path)) for path in _files(folder)[:3])
 
 
@@ -114,7 +114,7 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files with mm-webrecord's names; if there are none, all files, as mm-webreplay does."""
+    """Return the files with mm-webrecord's names (`save.*`), or else all files, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
 
@@ -125,7 +125,7 @@ def _exchange_of(path: Path) -> Any:
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """Return the exchange of a message; None if it cannot be part of a page."""
+    """Return the exchange of a message; None (counted in `notes`) if it cannot be part of a page."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest
@@ -150,7 +150,7 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
 
 
 def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
-    """Return scheme, host and port as a URL. The host is from the Host header, else the server's address."""
+    """Return scheme, host and port as a URL. The host is the Host header's, or else the server's address."""
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
     host = (coerce.header(lower, "host") or _text(message.ip)).strip()

@@ -24,7 +24,7 @@ from fastopen.pages.importers.unpack import is_coded
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
-# Enough of a body to detect whether it is coded.
+# Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
 _BLOCK: Final = 2**16
 
@@ -44,8 +44,8 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange; None if it cannot be part of a page, which is counted in `notes`. `body` is the
-    body as sent, without chunked framing; `lost_body_bytes` is its length if it was not kept."""
+    """Return the exchange; None, counted in `notes`, if it cannot be part of a page. `body` is as sent,
+    without chunked framing. `lost_body_bytes` is the length of a body that was not kept."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -93,8 +93,8 @@ def head_bytes(first_line: str, headers: Pairs) -> int:
 
 
 def without_chunks(body: bytes) -> bytes:
-    """Return a body without chunked framing (RFC 9112 section 7.1), if it still has it."""
-    # Each chunk takes some microseconds and contains a line end.
+    """Remove chunked framing (RFC 9112 section 7.1) from a body; without framing, return it unchanged."""
+    # Charge the budget by line ends: each chunk has one, and takes some microseconds.
     budget.work(body.count(b"\n"))
     reader = ChunkedDataReader(io.BytesIO(body))
     parts = []

@@ -1,4 +1,4 @@
-"""Import mirrors by `wget -p -H`: a folder for each host with its files by path, queries in their names."""
+"""Import mirrors by `wget -p -H`: a folder for each host has its files by path; names include queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCHEMES: Final = ("http", "https")
 # Servers do not compress smaller texts, which fit into one segment anyway.
 _LEAST_PACKED: Final = 1024
 _GZIP: Final = zlib.MAX_WBITS | 16
-# First bytes of files, for names that do not show the type.
+# First bytes of files and their MIME types, for files whose names do not show the type.
 _MAGIC: Final = (
     (b"GIF8", "image/gif"), (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
     (b"wOFF", "font/woff"), (b"wOF2", "font/woff2"), (b"\x00\x01\x00\x00", "font/ttf"),
@@ -100,7 +100,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. `--protocol-directories` puts hosts into folders of schemes."""
+    """Return (scheme, folder) of each host. With `--protocol-directories`, wget makes folders of schemes."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -128,7 +128,7 @@ def _files_below(host: Path, folder: Path) -> Iterator[Path]:
 
 
 def _host_of(folder: Path) -> str:
-    """Return the host of a mirror without host folders (`wget -nH`): the folder's name, if it is a host."""
+    """Return the host of a mirror without host folders (`wget -nH`): the folder's name, or mirror.example."""
     name = folder.resolve().name
     return name if _is_host(name) else "mirror.example"
 
@@ -139,8 +139,8 @@ def _documents(folder: Path) -> Iterator[Path]:
 
 @dataclass
 class _Mirror:
-    """The files as exchanges, and the names by which texts may refer to them. The URL of a file is made from
-    its name."""
+    """The files of a mirror as exchanges, and the names by which texts may refer to the files. A file's URL
+    is derived from its path."""
 
     notes: Notes
     store: BodyStore
@@ -150,12 +150,12 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Add a file; `host` is the folder of its host."""
+        """Add a file whose path is a valid URL. `host` is the folder of its host, `origin` the host's URL."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
         plain = re.sub(rf"(^|/){re.escape(_INDEX)}(?=[?@])", r"\1", plain)
-        # With --restrict-file-names=windows, @ stands for the question mark and + for the port's colon.
+        # With --restrict-file-names=windows, wget writes @ for the question mark and + for the port's colon.
         target = plain if "?" in plain else plain.replace("@", "?", 1)
         url = urls.cleaned(origin.replace("+", ":", 1) + target.replace("#", "%23"))
         if url is None:
@@ -194,7 +194,7 @@ class _Mirror:
 
     def lookup(self, url: str) -> str | None:
         """Return the URL of the exchange for `url`; None if there is none. The file's name may have an added
-        suffix, or be a checksum."""
+        suffix (`.html`, `.css`), or be the MD5 of path and query."""
         key = _key(url)
         for known in (key, f"{key}.html", f"{key}.css", f"{key}/"):
             if known in self._by_name:
@@ -209,8 +209,8 @@ class _Mirror:
         return None
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
-        """Return the URL of the exchange that a reference leads to, or None. The reference is a URL, or a
-        path between files, as `wget -k` writes."""
+        """Return the URL of the exchange that a reference leads to; None if there is none. The reference is a
+        URL, or a relative path to another file, as `wget -k` writes."""
         url = urls.cleaned(written, base=base)
         found = self.lookup(url) if url is not None else None
         if found is not None or "://" in written:
@@ -221,7 +221,7 @@ class _Mirror:
 
 
 def _key(url: str) -> str:
-    """Return a URL without scheme and escapes, which often differ between references and files."""
+    """Return a URL without scheme and percent-encoding, which often differ between references and files."""
     return unquote(url.partition("://")[2])
 
 

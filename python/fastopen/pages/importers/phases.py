@@ -15,16 +15,16 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """Finder of the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight
-    and its request. Browsers write the time `onLoad` after the handlers of the load event have run, so
-    requests by these handlers begin before it."""
+    """Find the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight and
+    its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
+    handlers begin before `onLoad`."""
 
     def __init__(self, entries: Sequence[Exchange], load_at: float | None) -> None:
         self._ends = chains.ends(entries)
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Exchange, least: Phase) -> Phase:
-        """Return the phase of the entry; `after` if `least`, its initiator's phase, is `after`."""
+        """Return the entry's phase. If `least`, its initiator's phase, is `after`, so is the entry's."""
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"
@@ -33,17 +33,17 @@ class Phases:
         return least if least == "after" and _LATER[phase] < _LATER[least] else phase
 
     def _last_needed(self, entries: Sequence[Exchange]) -> float:
-        """Return the latest time of an unrecorded load event: 2 s after all that it waits for has ended."""
+        """Return the latest time of an unrecorded load event: 2 s after the last request that delays it."""
         needed = [entry for entry in entries if entry.delays_load_event]
         return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
-        """Return when the load event fired at the latest: `load_at`, or the start of an earlier request.
+        """Return the latest time at which the load event fired: `load_at` or an earlier request's start.
 
-        Choose the moment that the fewest requests of elements contradict: those under way then, as the event
-        would have waited for them, and those that began then or later and ended before `load_at`, as handlers
-        would have made them. Of several moments, choose the last. The root does not count, because the event
-        always waits for it.
+        Choose the time that the fewest requests of elements contradict. A request contradicts a time if it
+        was under way then, because the load event would have waited for it; or if it began then or later and
+        ended before `load_at`, because only a handler of the load event could have made it. Of several such
+        times, choose the last. The root does not count, because the load event always waits for it.
         """
         spans = [
             (entry.at.start, self._ends[entry])

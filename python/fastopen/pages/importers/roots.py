@@ -1,4 +1,4 @@
-"""Find the exchanges that a browser navigated to: as recorded, or from the references of other exchanges."""
+"""Find the exchanges that a browser navigated to, from the recording or from references between exchanges."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fastopen.pages.importers.exchange import Exchange
 if TYPE_CHECKING:  # importing the graph needs the libraries of archives
     from fastopen.pages.importers.graph import Graph
 
-# Parts of a page, which are never a page themselves.
+# Types of parts of a page, which are never a page themselves.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# The Referer of a single request may be a frame whose own Referer was not recorded.
+# A single request does not show that its Referer is a page: a frame's own Referer may be missing.
 _LEAST_REFERRERS: Final = 2
-# A document that leads to more exchanges (itself included) is a page and not an advertisement's frame.
+# A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Return the document that the browser navigated to, after its redirects, of exchanges in order of start.
-    `titled` is the page's URL, which Chrome writes as the page's title. Certificate checks, beacons and the
-    browser's own services may precede the document, but no other request refers to them."""
+    """Find the document that the browser navigated to, after redirects. `by_start` has all exchanges in order
+    of start. `titled` is the page's URL, which Chrome writes as the page's title. Certificate checks, beacons
+    and the browser's own services may come before the document, but no other request refers to them."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]
@@ -50,7 +50,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
         lambda _: True,
     )
     found = next(one for rule in rules for one in by_start if rule(one))
-    # If an earlier document led here, such as a challenge or a splash page, the load began there.
+    # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
             found = earlier
@@ -58,13 +58,13 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
 
 
 def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
-    """Return how many exchanges name each URL as their Referer or document. A bare origin in a Referer counts
-    for every document of that origin."""
+    """Count the exchanges that name each URL as their Referer or document. A Referer that is only an origin
+    counts for every document of that origin."""
     named: Counter[str] = Counter()
     for one in exchanges:
         for url in {one.referer, one.document} - {None, one.url}:
             named[url or ""] += 1
-    # The policy strict-origin-when-cross-origin, browsers' default, sends only an origin to other hosts.
+    # By default (strict-origin-when-cross-origin), browsers send only the origin as Referer to other hosts.
     origins = Counter({urls.origin_of(url): n for url, n in named.items() if urls.target_of(url) == "/"})
     for one in exchanges:
         if one.type == "document":
@@ -73,20 +73,20 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the exchanges marked as navigations (Sec-Fetch-Dest, since 2020), or the first document."""
+    """Return the indices of navigations (Sec-Fetch-Dest, since 2020), or else of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or [_head(graph, first)]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the exchanges marked as navigations, or the document that leads to most others. For recordings
-    without an order."""
+    """Return the indices of navigations, or else of the document that leads to the most others. For
+    recordings without an order."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 
 def all_wide(graph: Graph) -> list[int]:
-    """Return the documents that lead to at least five exchanges and belong to no other page. If there are
-    none, return the document that leads to most. For mirrors, which may contain many pages."""
+    """Return the indices of the documents that lead to at least five other exchanges and belong to no other
+    page, or else of the document that leads to the most. For mirrors, which may contain many pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -103,17 +103,17 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (number of exchanges reached, index) of documents that may be roots, the widest first."""
+    """Return (number of exchanges reached, index) of each possible root document, largest number first."""
     exchanges = graph.exchanges
     documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
-    # Only documents to which a person navigated have no Referer.
+    # A document without a Referer is one that a person navigated to.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.named(i)), i) for i in free]
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 
 def _head(graph: Graph, index: int) -> int:
-    """Return the first exchange of the redirects that led to this one."""
+    """Return the index of the first redirect that led to this exchange; this exchange's index if none did."""
     exchanges = graph.exchanges
     by_target = {e.location: i for i, e in reversed(list(enumerate(exchanges))) if e.location is not None}
     seen = {index}

@@ -70,7 +70,7 @@ def page_with_times(
             send_us=_us(servers.sending(index, round_trip)),
         )
     ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
-    # If the cap on processing makes the load event unreachable, there is no page load time to compare with.
+    # If processing before the load event is capped, no replay can have the recorded page load time.
     reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
     plt_ms = load_at - ordered[0].at.start if load_at is not None and reached else None
     return page_of(
@@ -94,8 +94,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the root and then the others by start, and the index of the main document. Exchanges that
-    started before the root are moved to its start."""
+    """Return the exchanges, the root first and the others in order of start, and the index of the main
+    document among them. Exchanges that started before the root get the root's start."""
     by_start = sorted(exchanges, key=chains.in_time)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
@@ -108,7 +108,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
 
 
 def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, notes: Notes) -> float | None:
-    """Return when the load event was, in ms since 1970; None if that is missing or contradicts the file."""
+    """Return the time of the load event in ms since 1970; None if it is missing or contradictory."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
@@ -132,7 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a document that arrived before its page began to the start of the page, as browsers count."""
+    """Move a root that arrived before its page began to the start of the page, from which browsers count."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -140,11 +140,11 @@ def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
 
 
 def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:
-    """Return the RTT in ms that the recording implies for each host.
+    """Map each host to the RTT in ms that the recording implies.
 
-    It is the shortest handshake, but at most the 10th percentile of the waits, since every response takes a
-    round trip. For a host without a recorded connection it is that percentile; with fewer than three waits,
-    it is at most the median RTT of the hosts with a connection.
+    The RTT is the host's shortest TCP handshake, but at most the 10th percentile of its waits, since every
+    response takes a round trip. For a host without a recorded handshake, it is this percentile; with fewer
+    than three waits, at most the median RTT of the hosts with a handshake.
     """
     connects: defaultdict[str, list[float]] = defaultdict(list)
     waits: defaultdict[str, list[float]] = defaultdict(list)
@@ -166,15 +166,15 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield the times of each exchange on the recorder's network. An exchange on a shared connection without
-    a recorded HTTP version gets HTTP/2."""
+    """Yield the times of each exchange on the recorder's network. An exchange without a recorded HTTP version
+    gets HTTP/2 if its connection carried several requests at once."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:
         at = one.at
         if one.http is None and one.connection in shared:
             one.http = "2"
-        # Lookup and handshakes must fit before `sent`: redirects and broken clocks move the start.
+        # Cut lookup and handshakes to fit before `sent`: redirects and broken clocks move the start.
         room = max(0.0, at.sent - at.start)
         tcp = min(at.tcp or 0.0, room)
         # TLS is a part of `connect`, but not with every recorder: see har/entry.py, _tcp.
@@ -214,9 +214,9 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Return the bytes of the initiator that had arrived at the start (None: all), and the processing since.
-    `named_after` is the share of a document's text after which the resource is named, if it is known.
-    Otherwise bytes are assumed to arrive evenly from the first to the last."""
+    """Return the number of the initiator's body bytes that had arrived when the exchange started (None: all),
+    and the processing time in ms since then. `named_after` is the fraction of a document's text after which
+    the exchange's URL ends, if known. Otherwise, the body is assumed to have arrived evenly."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)

@@ -9,14 +9,14 @@ import zstandard
 
 from fastopen.pages import budget
 
-# References beyond this size are left out, because a small body may unpack to any size.
+# Bytes of a body that are unpacked and searched for references: a small body may unpack to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
-    """Return `body` without the codings that Content-Encoding lists; None if it cannot be decoded. Of a body
-    that was cut short, return the part before the cut. Return a text that is not coded unchanged: some
-    archivers unpack bodies, but keep the header."""
+    """Return `body` without the codings that Content-Encoding lists; None if it cannot be decoded. If the
+    body was cut short, return the part before the cut. Text that is not coded is returned unchanged, because
+    some archivers unpack bodies but keep the header."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue
@@ -32,8 +32,8 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body with these first bytes has the last coding of its Content-Encoding. It does not
-    if the archiver unpacked it. An unknown coding counts as present."""
+    """Return True if a body with these first bytes has the last coding in Content-Encoding, and was not
+    unpacked by the archiver. A coding that fastopen cannot decode counts as present."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:
@@ -46,7 +46,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return True if this may be markup or a program: coded bodies have control characters early on."""
+    """Return True if the body may be markup or a program: coded bodies begin with control characters."""
     return bool(body) and not any(byte < 9 for byte in body[:512])
 
 

@@ -1,4 +1,4 @@
-"""Build pages from recordings without times: roots, the exchanges of each page, and missing initiators."""
+"""Build pages from recordings without times: find roots, the exchanges of each page, and initiators."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -28,10 +28,11 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each of `roots` (URLs) that was recorded, or else for each root of `find_roots`.
+    """Return a page for each recorded URL in `roots`, or else for each root from `find_roots`.
 
-    With `complete`, every exchange is part of a page load: one that nothing names belongs to the page of its
-    Referer, or to the page whose root was recorded last before it. Raises InputError.
+    With `complete`, an exchange to which nothing refers is added to the page of its Referer, or else to the
+    page whose root was recorded last before it. Parts of other pages and repeated requests are left out.
+    Raises InputError.
     """
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
@@ -48,8 +49,8 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add exchanges that no page names to the page of their Referer, or to the page before them. Parts of
-    other pages, and requests that another visit repeated, are left out."""
+    """Add each exchange to which nothing refers to the page of its Referer, or else to the page whose root
+    precedes it. Parts of other pages, and requests that another visit repeated, are left out."""
     placed = set().union(*grown)
     others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
@@ -58,15 +59,15 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
             continue
         edges = _page_at(index, exchange, graph, heads, grown)
         if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
-            continue  # another visit requested it again
+            continue  # a repeated request, made by another visit
         edges[index] = _guess(graph, edges, exchange)
-        # The exchanges that it names belong to the page as well.
+        # Exchanges to which this exchange refers belong to the page as well.
         graph.grow(edges, [index])
         placed |= edges.keys()
 
 
 def _other_pages(graph: Graph) -> set[int]:
-    """Return the documents without a Referer. Frames have one: the document that embeds them."""
+    """Return the indices of documents without a Referer. A frame has one: the document that embeds it."""
     return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
@@ -81,7 +82,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer, if it is a stylesheet or document of the page; otherwise by type."""
+    """Guess the initiator: the Referer if it is a stylesheet or document of the page, else a likely type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")
@@ -95,7 +96,7 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, which has each after its initiator."""
+    """Return the page of the exchanges in `edges`, where each exchange comes after its initiator."""
     check_size(len(edges), place)
     notes = Notes(common)
     if len(edges) < len(graph.exchanges):

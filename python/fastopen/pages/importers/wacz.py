@@ -39,8 +39,8 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages that `pages/pages.jsonl` lists and the archives contain; without any, the pages that
-    the exchanges show. The pages of a HAR in the ZIP take precedence. Raises InputError."""
+    """Return the pages of a HAR by `fastopen record`, or of a HAR without archives. Otherwise return the
+    recorded pages of `pages/pages.jsonl`, or else pages found from the exchanges. Raises InputError."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:
@@ -96,7 +96,7 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page with the bodies, heads and body sizes of these responses, and with this name."""
+    """Return the page with this name, and with bodies, heads and body sizes of the responses in `answers`."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)
@@ -114,8 +114,8 @@ def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str
 def _read(
     archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
-    """Read one WARC of the ZIP, through a temporary file because the WARC reader needs random access. With
-    `lenient`, read the part before damage."""
+    """Read one WARC of the ZIP into `archive`, through a temporary file because the WARC reader needs random
+    access. Raises InputError if the WARC is damaged; with `lenient`, the part before the damage is read."""
     with temporary_file() as file:
         try:
             with container.open(name) as packed:

@@ -38,9 +38,9 @@ from fastopen.pages.progress import Progress, silent
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
-# warcio warns of spaces in URLs on standard error, where a progress bar may be shown.
+# Drop warcio's warnings about spaces in URLs: standard error may show a progress bar.
 logging.getLogger("warcio").addHandler(logging.NullHandler())
-# Keys are values of WARC-Protocol (names of ALPN), and of status lines.
+# Keys are protocols as in WARC-Protocol (ALPN names) and as in status lines.
 _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/1.0": "1.0",
     "h2": "2",
@@ -50,13 +50,13 @@ _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/3": "3",
 }
 _KINDS: Final = ("request", "response", "resource", "revisit")
-# Errors that warcio raises at damage. The last four come from code of warcio that expects certain fields.
+# Errors that warcio raises for damage. The last four come from code of warcio that expects certain fields.
 _DAMAGE: Final = (
     ArchiveLoadFailed, StatusAndHeadersParserException, zlib.error, ValueError, EOFError, OSError,
     AttributeError, KeyError, TypeError, OverflowError,
 )  # fmt: skip
 _BLOCK: Final = 2**16
-# Enough for the head of a record, and not much more.
+# Number of bytes of a damaged record that are searched for its URL.
 _HEAD_BYTES: Final = 1024
 _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE | re.MULTILINE)
 
@@ -83,7 +83,7 @@ class _Record:
 
 @dataclass
 class Archive:
-    """The exchanges of one or more WARC files, and notes on them."""
+    """The exchanges of one or more WARC files, and notes on the files."""
 
     store: BodyStore = field(default_factory=BodyStore)
     notes: Notes = field(default_factory=Notes)
@@ -94,7 +94,7 @@ class Archive:
     _bodies: dict[object, StoredBody] = field(default_factory=dict)
 
     def read(self, file: IO[bytes], place: str, lenient: bool, progress: Progress = silent) -> None:
-        """Add every record of a file. Raises InputError if it is damaged, unless `lenient`."""
+        """Add every record of a file. Raises InputError for damaged records, or skips them with `lenient`."""
         if _packed_as_one(file):
             with temporary_file() as plain:
                 _unpack(file, plain, place, lenient, self.notes)
@@ -125,7 +125,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Return the exchanges: responses with their requests, in order of their dates."""
+        """Return responses with their requests as exchanges, in order of the responses' dates."""
         by_id = {r.id: r for r in self._requests if r.id}
         by_response = {r.concurrent: r for r in self._requests if r.concurrent}
         by_url: dict[str, list[_Record]] = {}
@@ -187,7 +187,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole. A WARC should be compressed record by record."""
+    """Return True if the file is compressed as a whole, instead of record by record as recommended."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -208,9 +208,8 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of _KINDS, and for each warcinfo record the name of its software (may be empty). With
-    `lenient`, skip a damaged record and continue at the next one that can be found. Otherwise raises
-    InputError."""
+    """Yield the records of _KINDS, and for each warcinfo record the name of its software, which may be empty.
+    Raises InputError at a damaged record; with `lenient`, continues at the next record that can be found."""
     if not file.seek(0, io.SEEK_END):
         return  # an empty file cannot be mapped
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -268,9 +267,9 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's gzip reader, limited by the budget. On damaged data it raises `zlib.error`; warcio prints a
-    message and returns no more data. Only record heads are read by line, so `readline` charges the budget for
-    a header line."""
+    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`, where warcio would print
+    a message and return no more data. Only heads of records are read by line, so `readline` charges the
+    budget for a line of a head."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)
@@ -372,7 +371,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return the content of a record, within a limit, because a compressed one may unpack to any size."""
+    """Return a record's content. Raises ValueError above MAX_PIECE_BYTES: it may unpack to any size."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -383,7 +382,8 @@ def _body(raw: Any) -> bytes:
 
 
 def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
-    """Return status and header fields. A record without an HTTP head has only the type of its content."""
+    """Return the status and header fields of a response. Without an HTTP head, the status is 200 (for a
+    revisit 0), and Content-Type is the only field."""
     if response.head is None:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
     code = response.head.get_statuscode()
@@ -391,7 +391,7 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the URL; if its host is an IP address, with the host name in the request's Host header."""
+    """Return the URL, with the host name in the request's Host header in place of an IP address."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url
@@ -404,7 +404,8 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return the HTTP version of a response; None if unknown, as HTTP/1.1 in a status line proves little."""
+    """Return the HTTP version of a response; None if it is unknown. HTTP/1.1 in a status line does not count,
+    because recorders also write it for newer versions."""
     line = "" if response.head is None else str(response.head.protocol).lower()
     named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
     return next((version for version in named if version is not None), None)

@@ -1,4 +1,4 @@
-"""Find references from one resource to another: by the syntax of documents and stylesheets, or by search."""
+"""Find references from one resource to another, by parsing or by searching texts for known URLs."""
 
 from fastopen.pages.references.named import names_in
 from fastopen.pages.references.spelled import NameIndex, find_reference

@@ -1,6 +1,6 @@
-"""Find the references in HTML, and the number of bytes after which a parser knows each.
+"""Find the references in HTML, and the number of bytes after which a parser knows of each reference.
 
-An HTML parser gets the text in small steps, as a browser does.
+The HTML parser gets the text in small pieces, as in a browser.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from fastopen.pages.references.stylesheet import names_in_stylesheet
 
 # The resolution of the positions: small compared with the payload of a TCP segment.
 _STEP_BYTES: Final = 128
-# Elements whose content a browser that runs scripts does not load from.
+# Elements whose content makes no requests in a browser that runs scripts.
 _SILENT: Final = frozenset(["noscript", "template"])
 _PRELOADED: Final[dict[str, ResourceType]] = {
     "style": "stylesheet", "script": "script", "image": "image", "font": "font", "fetch": "xhr",
@@ -53,7 +53,7 @@ _REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+
 
 
 def names_in_document(text: bytes, charset: str | None = None) -> Names:
-    """Return the references in a document, without those in comments, `noscript` and `template` elements."""
+    """Return the references in a document, except in comments, `noscript` and `template` elements."""
     names = _Collector()
     parser = etree.HTMLParser(target=names, encoding=_known(charset), huge_tree=True)
     try:
@@ -67,7 +67,7 @@ def names_in_document(text: bytes, charset: str | None = None) -> Names:
 
 
 def _known(charset: str | None) -> str | None:
-    """Return the charset's name in a spelling that libxml2 knows; None to use the document's own charset."""
+    """Return a name of the charset that libxml2 knows; None to use the charset that the document declares."""
     for name in _spellings(charset) if charset else ():
         try:
             etree.HTMLParser(encoding=name)
@@ -78,7 +78,7 @@ def _known(charset: str | None) -> str | None:
 
 
 def _spellings(charset: str) -> Iterator[str]:
-    """Yield names of a charset: as given, then Python's name for it, as its codecs know more aliases."""
+    """Yield names of a charset: as given, then Python's name, as Python knows more aliases than libxml2."""
     yield charset
     with suppress(LookupError, ValueError):
         yield codecs.lookup(charset).name
@@ -102,7 +102,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collector of references. It is the parser target whose methods lxml calls for each tag."""
+    """A collector of references. As lxml's parser target, it has methods that lxml calls for each tag."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -148,7 +148,7 @@ class _Collector:
         """Ignore comments."""
 
     def close(self) -> None:
-        """Do nothing at the end of the document; lxml requires the method."""
+        """Do nothing at the end of the document. lxml requires this method."""
 
     def _in_css(self, text: str) -> Iterator[Named]:
         return (Named(url, self.at, kind) for url, kind in names_in_stylesheet(text))

@@ -1,4 +1,4 @@
-"""Find the references of a document or stylesheet by its syntax."""
+"""Find the references in a document or stylesheet by parsing it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from fastopen.pages.model import ResourceType
 @dataclass(frozen=True, slots=True)
 class Named:
     """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
-    of resource that the markup implies; None if it implies no type. A `link` is followed only by people. Of
-    references with the same `picture`, a browser loads one; None if there is no choice."""
+    of resource that the markup implies, if any. `link` is True if the reference leads to another page. Of all
+    references with the same `picture`, a browser loads one; None: there is no choice."""
 
     url: str
     at: int
@@ -21,14 +21,14 @@ class Named:
 
 @dataclass(frozen=True)
 class Names:
-    """All references of a text in their order, and the base URL that a document declares for them."""
+    """The references in a text, in order, and the base URL for them that a document declares, if any."""
 
     found: Sequence[Named] = ()
     base: str | None = None
 
 
 def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
-    """Return the references of a `document` or `stylesheet`; empty for other kinds."""
+    """Return the references in a `document` or `stylesheet`; empty for other kinds."""
     # Importing the parsers takes a tenth of a second, and most inputs do not need them.
     if kind == "document":
         from fastopen.pages.references.document import names_in_document

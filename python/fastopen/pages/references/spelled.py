@@ -1,6 +1,6 @@
 """Search texts for URLs, in the spellings that texts use.
 
-NameIndex reads each text once for all URLs, so that the time is linear.
+NameIndex reads each text only once for all URLs, so that the time grows linearly with the texts.
 """
 
 import html
@@ -19,11 +19,12 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset after the first spelling of `url` in a text served from `base`; None if not found.
+    """Return the offset after the first spelling of `url` found in a text from `base`; None if none is found.
 
-    Spellings are tried in this order: the whole URL; the URL without the parts that change from load to load
-    (queries, and advertisers' parameters after `;`); the path only, as scripts assemble host names, first
-    whole, then without these parts; the path relative to `base`. None also if the search budget is used up.
+    Spellings are tried in this order: the URL without its scheme; the same without the parts that change from
+    load to load (queries, and advertisers' parameters after `;`); the path and query only, because scripts
+    assemble host names; the path without these parts; the path relative to `base`. None also if the search
+    budget is used up.
     """
     last = _in_every_spelling(url)
     if last is not None and last not in text:
@@ -40,7 +41,7 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return the last part of the path; None if it has characters that texts may write in several ways."""
+    """Return the last segment of the path; None if it has characters that texts may write in several ways."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -59,7 +60,7 @@ def _spellings(url: str, base: str) -> list[bytes]:
 
 
 def _relative(path: str, url: str, base: str) -> list[str]:
-    """Return spellings of the path that a stylesheet or document of the same host may use."""
+    """Return spellings of the path that texts at `base` may use; empty if `base` has another host."""
     here = urlsplit(base)
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []
@@ -67,7 +68,7 @@ def _relative(path: str, url: str, base: str) -> list[str]:
     return [f"({relative}", f'"{relative}', f"'{relative}", f"({path}", f'"{path}', f"'{path}"]
 
 
-# Characters that are the same in every spelling of a URL: percent-encoded, or escaped in HTML or a string.
+# Characters that neither percent-encoding nor escaping in HTML or in a string changes.
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SPACES_BETWEEN: Final = bytes(byte if _RUN.fullmatch(chr(byte)) else 0x20 for byte in range(256))
 _BYTES_A_STEP: Final = 64
@@ -75,7 +76,7 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class NameIndex:
-    """Index of URLs by the longest word in the last part of their path, which every spelling contains."""
+    """Index of URLs by the longest word in the last segment of their path, which every spelling contains."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -85,14 +86,14 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Return the numbers of the URLs that the text may name, ascending. It names no other URL."""
+        """Return the numbers of the URLs that the text may contain, ascending. It contains no other URL."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
 
 def _word(url: str) -> bytes:
-    """Return the longest part of the path's last segment that all spellings share; empty if there is none."""
+    """Return the longest word in the path's last segment that all spellings share; empty if there is none."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

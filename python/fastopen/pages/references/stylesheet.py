@@ -11,7 +11,7 @@ from fastopen.pages.model import ResourceType
 
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
 _MAX_DEPTH: Final = 50
-# The parsed values take a hundred times the memory of the text; references after this limit are left out.
+# Parsed values take a hundred times the memory of the text, so the text after this limit is ignored.
 MAX_BYTES: Final = 2 * 2**20
 _BYTES_A_STEP: Final = 2
 
@@ -29,7 +29,7 @@ def names_in_stylesheet(text: str) -> list[InStylesheet]:
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[InStylesheet]:
-    """Yield the URLs in `nodes`. Their type is `kind`, except in at-rules that imply another type."""
+    """Yield the URLs in `nodes` with their types: `kind`, except in at-rules that imply another type."""
     here = kind
     for node in nodes:
         if node.type == "at-keyword":

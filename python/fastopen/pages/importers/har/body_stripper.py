@@ -9,14 +9,14 @@ from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import coerce
 
-# Memory of a header in `_seen`, without its characters: a tuple, two strings and a dictionary entry.
+# Memory of a header in `_seen`, besides its characters: a tuple, two strings and a dictionary entry.
 _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
 @dataclass
 class BodyStripper:
-    """Stripper for the entries of one file. Headers that repeat are kept in memory once."""
+    """Reduce the entries of one file. Equal headers are kept in memory only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """Store the content as bytes and return its place; None if it cannot be decoded."""
+        """Store the content as bytes, and return the stored body; None if the content cannot be decoded."""
         text = content["text"]
         if not isinstance(text, str):
             return None

@@ -1,4 +1,4 @@
-"""Deviations that depend on the name of the HAR's creator, with the evidence for them."""
+"""List programs whose HARs deviate from HAR 1.2, with the evidence for each deviation."""
 
 import re
 from collections.abc import Mapping

@@ -46,8 +46,8 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of an entry; None, counted in `notes`, if a load cannot repeat it. `previous` is
-    the start of the entry before it. Raises InputError."""
+    """Return the exchange of an entry; None, counted in `notes`, if a load cannot repeat it. A missing start
+    is replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
@@ -72,7 +72,7 @@ def read_entry(
     text = kept if isinstance(kept, StoredBody) else None
     size = sizes.sizes_of(raw, url, method, status, guessed)
     if size.body <= 1:
-        # The browser, not the network, took the time after the first byte, which is also the last.
+        # The first byte is also the last, so the time after it was spent in the browser, not in the network.
         times.end = times.first_byte
     recorded = _recorded_type(raw)
     of_type = kinds.type_of(url, mime, sent, recorded)
@@ -126,7 +126,7 @@ def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[
 
 
 def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
-    """Return the reason (a key of the notes) why a load cannot repeat an entry; None if it can."""
+    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if a load can."""
     scheme = urls.scheme_of(raw["request"]["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -158,13 +158,13 @@ def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_event_stream(raw: Mapping[str, Any]) -> bool:
-    """Return True for server-sent events: they stay open, and the load event does not wait for them."""
+    """Return True for server-sent events. They stay open, and the load event does not wait for them."""
     declared = kinds.essence(coerce.text(coerce.mapping(raw["response"].get("content")).get("mimeType")))
     return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
 
 
 def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
-    """Return the HTTP version of an entry; None if the recorder does not name it."""
+    """Return the HTTP version of an entry; None if the entry does not show it."""
     named = [coerce.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
@@ -178,7 +178,7 @@ def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return the recorder's name for the connection, or None. Chrome writes 0 for none."""
+    """Return the recorder's name for the connection; None if there is no name. Chrome then writes 0."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -210,7 +210,7 @@ def _times(
         end = start + max(spent, lasted)
         first_byte = end - (timings.get("receive") or 0.0)
         sent = first_byte - (timings.get("wait") or 0.0)
-        # chrome-har writes when the request left the browser's queue, after the time `_queued` in it.
+        # chrome-har's start is when the request left the browser's queue, after waiting for `_queued`.
         found = Times(start - (timings.get("_queued") or 0.0), sent, first_byte, end)
     found.lookup = timings.get("dns") or 0.0
     found.tcp = _tcp(raw, timings, url, writer)
@@ -221,7 +221,7 @@ def _times(
 
 
 def _spent(timings: Mapping[str, float | None]) -> float:
-    """Return the sum of the parts of an entry's time, in ms. `ssl` is a part of `connect`."""
+    """Return the sum of the parts of an entry's time in ms, without `ssl`, which is a part of `connect`."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
 
@@ -229,10 +229,11 @@ def _spent(timings: Mapping[str, float | None]) -> float:
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
     """Return the times of an entry by WebPageTest; None for other entries.
 
-    Its startedDateTime is when the request was sent. Other times have fields of their own, in ms since the
-    page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when the browser
-    made the request. Without `_created`, that is the start of name lookup and handshakes, if they ended when
-    the request was sent; otherwise they belonged to a connection that was opened ahead of time.
+    In such an entry, startedDateTime is when the request was sent. Other times have fields of their own, in
+    ms since the page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when
+    the browser made the request. Without `_created`, this time is assumed to be the start of the name lookup
+    and the handshakes, if they ended just before the request was sent. Otherwise they belonged to a
+    connection that was opened ahead of time.
     """
     sent, waited = (
         coerce.milliseconds(raw.get("_load_start")),
@@ -257,9 +258,9 @@ def _tcp(
 ) -> float | None:
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
-    In HAR 1.2, `connect` includes TLS, and `ssl` repeats it. Firefox does not include it: the time of its
-    entries is the sum of all parts and `ssl`. Unrecorded TLS of an https connection took at least one more
-    RTT, so half of `connect` is an upper bound of the RTT.
+    In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
+    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` is missing for an https
+    URL, TLS took at least one more RTT, so half of `connect` is an upper bound on the RTT.
     """
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
@@ -273,7 +274,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the recorded content in the body's charset, if it is as long as the body as sent; else None."""
+    """Return the content, if needed in the body's charset, if it is as long as the body; otherwise None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:
@@ -293,8 +294,8 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
 
     Chrome marks such entries (`_fromCache`), or writes a content but a transfer of 0 bytes; its oldest
     versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
-    0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`:
-    the file has entries with network times.
+    0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
+    is True if the file has entries with network times.
     """
     response, timings = (
         coerce.mapping(raw.get("response")),
@@ -352,7 +353,7 @@ def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _stack_urls(stack: object) -> Iterator[str]:
-    """Yield the URL of every frame of a call stack, then of the stacks that scheduled the call."""
+    """Yield the URL of each frame of a call stack, then of the stacks that scheduled the call."""
     seen = 0
     while isinstance(stack, dict) and seen < _MAX_STACK:
         frames = stack.get("callFrames")

@@ -23,7 +23,7 @@ from fastopen.pages.importers.timed import page_with_times
 _PAGE_SLACK_MS: Final = 10.0
 # Before a navigation, no request was under way for this long. Scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0
-# Keys of notes on entries that were left out, with words for the error that a file has nothing to load.
+# Reasons why entries are left out: keys of notes, and words for the error about a file with nothing to load.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
     "failed": "failed or got no final response",
@@ -39,8 +39,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Return the pages of a HAR; any other JSON object as it is. `read` returns the text in pieces. Raises
-    InputError."""
+    """Return the pages of a HAR. Any other JSON object is returned unchanged. `read` returns the next piece
+    of the text. Raises InputError."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -51,7 +51,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a HAR whose entries were stripped. `notes` has the notes on the file so far."""
+    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the notes on the file so
+    far. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -85,8 +86,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 def _split(
     page: PageHead, entries: Sequence[Exchange], notes: Notes
 ) -> list[tuple[PageHead, list[Exchange]]]:
-    """Return the page, or a page for each navigation in it. A navigation is a document that was requested
-    after a pause, and by no script, element or frame."""
+    """Return the page with its entries. If the page has several navigations, return a page for each. A
+    navigation is a document that was requested after a pause, and by no script, element or frame."""
     ordered = sorted(entries, key=chains.in_time)
     starts = [0]
     ended = ordered[0].at.end
@@ -113,7 +114,7 @@ def _split(
 
 
 def _is_navigation(entry: Exchange) -> bool:
-    """Return True for a document that no script, element or frame requested."""
+    """Return True for a document that no script, element, frame, redirect or preflight led to."""
     return entry.type == "document" and entry.before is None and not entry.embedded
 
 
@@ -123,7 +124,7 @@ def _is_timed(entry: object) -> bool:
 
 
 def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
-    """Return the error for a file without a request that a load could repeat, with the reasons."""
+    """Return the error for a file without any request that a load could repeat. It gives the reasons."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
@@ -136,7 +137,7 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[PageHead, list[Exchange], Notes]]:
-    """Return the pages that have a document. If none has, return all with `lenient`, or raise InputError."""
+    """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -152,13 +153,13 @@ def _with_documents(
 
 
 def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
-    """Return True if an entry may be a document, or if the recorder names it as the page."""
+    """Return True if any entry may be a document, or is the page according to the recorder."""
     titled = urls.cleaned(page.title)
     return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the declared pages, or those that entries name, or one page for all, with their `members`."""
+    """Return the declared pages, or else the pages that entries name, or else one; set their `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -183,7 +184,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
 
 
 def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
-    """Return the facts of a member of `log.pages`; `fallback` is its id if it has none."""
+    """Return the facts of a member of `log.pages`. `fallback` is the id of a page without one."""
     identity = page.get("id")
     timings = coerce.mapping(page.get("pageTimings"))
     return PageHead(
@@ -199,8 +200,8 @@ def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead
 
 
 def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the emulated network of a load by fastopen; None for other loads and for loads with TFO, which
-    saves round trips."""
+    """Return the emulated network of a load that fastopen recorded; None for other loads, and for loads with
+    TFO, whose recorded times lack round trips."""
     network = load.get("network")
     return network if isinstance(network, dict) and load.get("cookies") is None else None
 
@@ -217,7 +218,7 @@ def _pageref(entry: object) -> str | None:
 
 
 def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
-    """Return the page that had started last when the entry started; None if none had."""
+    """Return the id of the page that started last before the entry; None if no page started before it."""
     start = coerce.moment_ms(coerce.mapping(entry).get("startedDateTime"))
     number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
     return starts[number - 1][2] if number else None
@@ -226,7 +227,7 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that crossed the network, in file order, with linked redirects; and notes."""
+    """Return the page's entries that crossed the network, in file order with linked redirects, and notes."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -261,7 +262,8 @@ def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Return the entries without those from a cache; but keep the root document, which every page needs."""
+    """Return the entries that are not from a cache, and link redirects and preflights. A cached root document
+    is kept, because every page needs a root."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]

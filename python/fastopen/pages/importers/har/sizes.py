@@ -1,4 +1,4 @@
-"""Find the bytes of a recorded request and its response, as HTTP/1.1 sends them."""
+"""Find the sizes in bytes of a recorded request and its response, as HTTP/1.1 would send them."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Sizes:
 
 
 def is_written_out(entry: Mapping[str, Any]) -> bool:
-    """Return True for HTTP/2 or later: the size of its compressed headers cannot be used for HTTP/1.1."""
+    """Return True if an entry used HTTP/2 or later, so that the recorded sizes are of compressed headers."""
     request, response = (
         coerce.mapping(entry.get("request")),
         coerce.mapping(entry.get("response")),
@@ -98,7 +98,8 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the recorded size of HTTP/1.1 headers, or that of the listed headers as text, or `typical`."""
+    """Return the size of headers as HTTP/1.1 text: as recorded if plausible, or `written` if they are listed
+    and not plausible or `binary`, or else `typical`."""
     recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
@@ -119,8 +120,8 @@ def _written(listed: Pairs) -> int:
 
 
 def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
-    """Return the recorded size, or Content-Length, or the size of recorded text or form fields. 0 for GET and
-    HEAD without recorded data."""
+    """Return the size of the request's body: the recorded size, or else Content-Length, or else the size of
+    the recorded text or form fields. 0 for GET and HEAD without recorded data."""
     recorded = coerce.size(request.get("bodySize"))
     if recorded:
         return recorded
@@ -145,14 +146,15 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 def _body(
     entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
-    """Return the size of the body as sent: as recorded, or Content-Length if it is slightly smaller."""
+    """Return the size of the response's body as sent: the recorded size, or Content-Length or the size of
+    unencoded content if slightly smaller. If no size was recorded, guess it."""
     if body_is_empty(method, status):
         return 0
     content = coerce.mapping(response.get("content"))
     length = coerce.size(coerce.header(got, "content-length"))
     recorded = _recorded_body(entry, response, content)
     if recorded is not None:
-        # Chrome adds the compressed headers of HTTP/2 to the body. Chunked bodies have no Content-Length.
+        # Chrome's size includes the compressed headers of HTTP/2. Chunked bodies have no Content-Length.
         if length is not None and length < recorded <= length + 4096:
             return length
         whole = coerce.size(content.get("size"))
@@ -165,7 +167,7 @@ def _body(
 def _recorded_body(
     entry: Mapping[str, Any], response: Mapping[str, Any], content: Mapping[str, Any]
 ) -> int | None:
-    """Return bodySize or WebPageTest's object size; None if unknown, which 0 with a content also means."""
+    """Return bodySize or else WebPageTest's object size; None if unknown, or 0 although there is content."""
     for value in (response.get("bodySize"), entry.get("_objectSize")):
         found = coerce.size(value)
         empty = not coerce.size(content.get("size")) and not content.get("text")
@@ -189,7 +191,7 @@ def _guessed_body(
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
-        # Old versions of Chrome write a saving larger than the content if they do not know it.
+        # Old versions of Chrome that do not know the saving write one that is larger than the content.
         saved = coerce.size(content.get("compression")) or 0
         if saved > whole:
             saved = 0
@@ -208,7 +210,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
-    """Return True if the body may be compressed; if no headers were recorded, text counts as compressed."""
+    """Return True if the body may be compressed. If no headers were recorded, this is assumed for text."""
     mime = coerce.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 

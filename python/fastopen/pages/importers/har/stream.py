@@ -20,19 +20,19 @@ _OBJECT: Final = re.compile(r'\{\s*"')
 # Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# Failed attempts to find the next entry cost work: one step for this many characters that json reads.
+# Failed attempts to find the next entry use a step of the budget for this many characters that json reads.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
 
 class DamageError(InputError):
-    """Invalid JSON. `ended`: the text ended too early."""
+    """Invalid JSON. `ended` is True if the text ended too early."""
 
     ended = False
 
 
 class Scanner:
-    """Parser of JSON values from text in pieces. `read` returns the next piece, "" at the end."""
+    """A parser of JSON values in text that comes in pieces. `read` returns the next piece; "" at the end."""
 
     def __init__(self, read: Callable[[int], str], place: str) -> None:
         self._read = read
@@ -47,7 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read as much again as is kept. Raises InputError if a value needs too much text or memory."""
+        """Read as much text again as is unparsed. Raises InputError if a value is too long or too large."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -81,7 +81,7 @@ class Scanner:
             self._more()
 
     def take(self, expected: str, fault: str) -> None:
-        """Skip the expected next character. Raises DamageError with `fault` if another follows."""
+        """Skip the expected next character. Raises DamageError with `fault` if the next character differs."""
         if self.peek() != expected:
             raise self.fault(fault, self._at)
         self._at += 1
@@ -107,7 +107,7 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the error may only mean that the value continues in text that is not read yet."""
+        """Return True if the reason for the error may be that the rest of the value is not read yet."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
@@ -173,7 +173,7 @@ class Scanner:
             if candidate is None:
                 if self._whole:
                     return False
-                # The pattern may begin at the end of the text read so far.
+                # The text read so far may end in the middle of a match.
                 self._at = max(self._at, len(self._text) - _LONGEST_TOKEN)
                 self._more()
                 continue
@@ -200,8 +200,8 @@ class Scanner:
 
 
 class _Memory:
-    """Accounting for the memory of a document: charges the budget for the values that are kept. Values are
-    measured only after the text read so far is long enough to need more than the budget's room."""
+    """Charge the budget for the memory of a document's values. Values are measured only after the text read
+    so far has become so long that its values may need more memory than the budget has left."""
 
     def __init__(self, scanner: Scanner, document: dict[str, Any]) -> None:
         self._scanner = scanner
@@ -222,7 +222,7 @@ def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
     """Return the JSON document; if it is a HAR, `strip` is applied to each entry. With `lenient`, damaged
-    entries are left out and counted, and a file may end early after an entry. Raises InputError."""
+    entries are left out and noted, and a file may end early after an entry. Raises InputError."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
