@@ -177,6 +177,7 @@ class Asked:
             usual["security"] = "recorded"
         encryptions = self._models("tls", {**usual, **tls}, _tls)
         arms, over = arms_and_tls(words, encryptions)
+        self._check_tls(tls, over)
         if not by_host:
             answering = {"http": "recorded", **answering}
         origins = self._models("origins", answering, Origins.model_validate)
@@ -184,6 +185,14 @@ class Asked:
         with self._named("client", "origins", "tls"):
             setups = setups_of(clients, origins, tcps, over)
             return arms, with_remedies(setups) if self._compares_certificates else setups
+
+    def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
+        """Raise an error for settings of TLS that the transports exclude."""
+        names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
+        if names and not any(over):
+            raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
+        if tls.get("version") == [None] and None not in over:
+            raise self.fault("the transports need TLS", ("tls", TRANSPORT.name), "drop one of them")
 
     @property
     def _compares_certificates(self) -> bool:
