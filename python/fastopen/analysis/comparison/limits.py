@@ -25,7 +25,7 @@ class LimitVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but not all of its interval does, or it has none. Repeats may decide."""
+    """The median exceeds the limit, but part of its interval does not, or is unknown. Repeats may decide."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"

@@ -65,7 +65,7 @@ class CellResult:
     outliers: tuple[Outlier, ...]
     """Loads that took much longer or shorter than the others. All figures include these loads."""
     repeated: tuple[Reason, ...]
-    """Reasons why loads were repeated. The earlier attempts are in no figure."""
+    """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
     """True if nothing was random, and all repeats had the same result."""
     varied: bool
@@ -82,7 +82,7 @@ class CellResult:
 
     @property
     def without_valid(self) -> bool:
-        """Return True if loads were planned but no load is valid, or none has run."""
+        """Return True if loads were planned, but none has run or none is valid."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
@@ -164,7 +164,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of the saving, if these are the baseline's loads; None without a PLT."""
+        """Return the upper bound of savings over these loads of the baseline; None if none has a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
