@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return one flat row for each cell. Intervals, published figures and factors get columns of their own,
-    factors those of an export; other lists and objects are left out."""
+    """Return one flat row for each cell. Intervals and published figures become several columns, and factors
+    the columns that they have in an export; other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return `setups`, to whose indices cells refer, and the keys of the only setup (None for several)."""
+    """Return `setups`, to which cells refer by index, and the values of the only setup (None for several)."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -10,7 +10,7 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return the value of a factor as an entry, with the phrase for a subtitle that replaces the column."""
+    """Return a factor's value as an entry. A subtitle shows its phrase if all rows have the same value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

@@ -1,4 +1,4 @@
-"""Report whether TFO pays on paths that break it, in two sentences for each path."""
+"""Report for each kind of broken path whether TFO saves time on average, in one or two sentences."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
