@@ -97,7 +97,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the handshakes to its origin that ran while `sent` waited for a connection, latest first."""
+        """Return handshakes with the origin of `sent` during its wait for a connection, the latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(

@@ -20,7 +20,7 @@ from fastopen.runs import LoadRow, RunStore
 
 # A request explains a slower load if it took longer by at least this part of the additional load time.
 SHARE_MIN: Final = 0.25
-# A connection that has carried less than this part of another's bytes has a smaller congestion window.
+# A connection that carried less than this part of another connection's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
 # Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
@@ -238,8 +238,8 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that shares the link with this request for longer than before; empty if
-    that delays the request by less than `least_ns`."""
+    """Return a clause on the response that shares the link with this request for longer than in the faster
+    load; empty if that delays the request by less than `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

@@ -19,8 +19,8 @@ SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return the contradictions in a series. Each is attributed to the cell with the longest RTT; of two
-    cells with the same RTT, to the later one."""
+    """Return the findings on a series. Each is attributed to its cell with the longest RTT; of two cells with
+    the same RTT, to the later one."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

@@ -44,9 +44,9 @@ class CellChange:
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the two median loads. Their changes add up to the loads' difference."""
+    """The waits that differ between the two median loads. Their changes add up to the difference in PLT."""
     reason: str
-    """The reason why the median load takes longer; empty if it does not, or if no reason was found."""
+    """The reason why the second run's median load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
     """True if both runs must have the same loads, but counts of loads, connections or segments differ."""
 

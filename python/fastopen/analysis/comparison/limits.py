@@ -82,7 +82,7 @@ class LimitCheck:
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse a limit. Raises InputError."""
+    """Parse a limit such as `plt +10ms`. Raises InputError if the text is not a limit."""
     found = _LIMIT.fullmatch(text)
     if found is None:
         raise InputError(f"invalid limit {text!r}", "--fail-on", ACCEPTED)

@@ -25,7 +25,7 @@ from fastopen.runs import LoadRow
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind in the contract, number of loads, and example."""
+    """A reason why loads were invalid or repeated: its kind in the contract, their number, and an example."""
 
     kind: str
     loads: int
@@ -53,7 +53,7 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC."""
+    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC or without a PLT."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
