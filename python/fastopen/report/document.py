@@ -154,7 +154,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """Return `draws` for an interval over samples of inputs, `repeats` for one over repeats, or None."""
+    """Return `draws` if the interval covers samples of inputs, `repeats` if it covers repeats; else None."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

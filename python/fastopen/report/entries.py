@@ -20,7 +20,7 @@ def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, t
 
 
 def cell_columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table with a row for each cell."""
+    """Return the columns of a table of cells: page, network and arm, then the given figures."""
     heads = (Column(name, "key") for name in ("page", "network", "arm"))
     return (*heads, *(Column(str(name)) for name in figures))
 

@@ -63,7 +63,7 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page: its results or, for many certificate sizes, round trips by size."""
+    """Return the tables of a page: first its results or, for many certificate sizes, round trips by size."""
     sizes = level_grid(results, page)
     first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
     return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
@@ -138,7 +138,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of first flights' savings over the simplest one, with bounds; None without any."""
+    """Return a table of first flights' savings over the simplest one, with bounds; None if there are none."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):

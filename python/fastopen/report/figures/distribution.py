@@ -21,7 +21,7 @@ WIDTH: Final = 200
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Draw the share of loads over page load time, one panel for each comparison; None if no times differ."""
+    """Draw the share of loads over page load time, a panel for each comparison with varying times, if any."""
     rows: list[dict[str, Any]] = []
     count = 0
     for page, place in source.all_places():

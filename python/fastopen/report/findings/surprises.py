@@ -210,7 +210,7 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data, because the first connection to a host only requests a cookie."""
+    """Yield a finding if no SYN had data with cold cookies: first connections only request cookies."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
