@@ -34,9 +34,9 @@ from fastopen.experiments.factors import RTT
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# The time of TCP handshakes has moved to TLS if TLS handshakes grow by at least this part of it.
+# Saved time of TCP handshakes has moved to TLS if TLS handshakes grow by at least this part of it.
 MOVED_MIN: Final = 0.5
-# If the saving grows by fewer ms for each ms of RTT, the text states that it is less than a handshake.
+# If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
 
 
@@ -112,7 +112,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _timing(place: Place) -> Iterator[str]:
-    """Yield sentences on the waits of the critical path that TFO changes. The table lists all waits."""
+    """Yield sentences on waits of the critical path that TFO changes. The report's table lists all waits."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is None or after is None or not changes:
         return
@@ -132,7 +132,7 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how the saving grows with the RTT. Of more than NAMED_MAX series, only the first."""
+    """Yield sentences on how savings grow with RTT, for each series, or for the first if there are many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""

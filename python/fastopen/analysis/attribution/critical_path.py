@@ -105,7 +105,7 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose response revealed `sent`; None without one, or if it is incomplete."""
+        """Return the request whose response revealed `sent`; None if there is no complete response."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.

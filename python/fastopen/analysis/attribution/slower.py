@@ -216,7 +216,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions in the whole load; empty if `after` has not clearly more of them."""
+    """Return a clause on retransmissions in the whole load; empty unless `after` has clearly more of them."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -314,7 +314,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO (slower over a shorter RTT) have no improvement, so their increase gets no rank.
+    # Cells without TFO (slower over a shorter RTT) have no improvement, so their increase is not ranked.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return (

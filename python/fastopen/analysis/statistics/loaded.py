@@ -11,7 +11,7 @@ from fastopen.experiments import as_recorded
 # By two flags: all URLs are encrypted, and at least one is.
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
-"""Whether a request was encrypted, its HTTP version, and whether a recording named this version, or None."""
+"""True if a request was encrypted; its HTTP version; True if the recording names it (else False or None)."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
