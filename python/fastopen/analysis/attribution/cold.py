@@ -1,4 +1,4 @@
-"""Compute the TCP handshake's part of the time of cold requests: requests that wait for a handshake.
+"""Compute how much of the time of cold requests, which wait for a TCP handshake, the handshake takes.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.

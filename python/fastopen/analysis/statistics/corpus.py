@@ -26,7 +26,7 @@ PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
 # The number of resampled values in memory at once.
 BATCH: Final = 2_000_000
-# Properties of a page that may determine its saving: facts of the page index or ratios of them, with names.
+# Properties of a page that may determine its saving: facts of the page index, or their ratios, with names.
 PROPERTIES: Final = {
     "connections": "connections",
     "hosts": "hosts",

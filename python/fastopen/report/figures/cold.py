@@ -1,4 +1,4 @@
-"""Draw the times of all requests and of cold requests, the latter also without their wait for a handshake."""
+"""Draw the times of all requests, and of cold requests with and without the wait for a handshake."""
 
 from typing import Any, Final
 

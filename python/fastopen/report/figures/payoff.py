@@ -12,7 +12,7 @@ from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-# Percent of paths at the end of the axis. No study has found more dropped SYNs.
+# The end of the axis, in percent of paths. No study has found that more paths drop SYNs.
 MOST: Final = 25
 # Percent of access networks that fail in some way (Paasch, NANOG 67).
 FAILING: Final = 20

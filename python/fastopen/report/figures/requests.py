@@ -16,7 +16,7 @@ from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.runs.chain import Carriers, Span
 
-# Rows of requests share this height in pixels, but each is between ROW_MIN and ROW_MAX.
+# Rows of requests share this height in pixels, but each row is from ROW_MIN to ROW_MAX high.
 HEIGHT_MAX: Final = 760
 ROW_MAX: Final = 14
 ROW_MIN: Final = 4
@@ -33,7 +33,7 @@ SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# Charts of one page over many networks differ only in their rows, and Altair takes 0.1 s to make a chart.
+# Charts to keep in memory. Those of one page over many networks differ only in rows, and each takes 0.1 s.
 CHARTS_KEPT: Final = 16
 
 
