@@ -36,7 +36,7 @@ class Run(Closing):
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
         self.outcome = outcome
-        """The outcome if this process executed the run, else None: `interrupted`, and `faults` with jobs."""
+        """The outcome, such as `interrupted` and `faults`; None if this process did not execute the run."""
 
     def close(self) -> None:
         """Close the run's database. Nothing more can be read from it."""

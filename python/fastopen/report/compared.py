@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the requests that changed most on both critical paths, then on those of one path."""
+    """Yield a clause on the most changed requests of both critical paths, then on requests of only one."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -208,7 +208,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on the changes in the kernels' evidence, for the first NAMED_MAX cells with any."""
+    """Yield lines on the first NAMED_MAX cells whose kernel evidence changed, and the number of others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         before, after = cell.before, cell.after
@@ -229,7 +229,7 @@ def _retransmitted(segments: float | None) -> str:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run that has cells which the other run lacks: the first NAMED_MAX names."""
+    """Yield a line for each run with cells that the other run lacks, with the names of at most NAMED_MAX."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -254,7 +254,7 @@ def _tone(check: LimitCheck) -> Tone:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the change that the check limits, in words, or the number of invalid loads if it is unknown."""
+    """Return the change that the check limits, in words; if it is unknown, the number of invalid loads."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -23,7 +23,7 @@ from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
-# The parts of the environment that change results. Without the rest, output is the same on another day.
+# The parts of the environment that change results. Others are left out, so equal runs give equal documents.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return one flat row for each cell. Intervals, published figures and factors get columns of their own,
-    factors those of an export; other lists and objects are left out."""
+    """Return one flat row for each cell. Intervals and published figures become several columns, and factors
+    the columns that they have in an export; other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,7 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return `setups`, to whose indices cells refer, and the keys of the only setup (None for several)."""
+    """Return `setups`, to which cells refer by index, and the values of the only setup (None for several)."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}
@@ -154,7 +154,7 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
 
 
 def _interval_over(result: CellResult) -> str | None:
-    """Return `draws` for an interval over samples of inputs, `repeats` for one over repeats, or None."""
+    """Return `draws` if the interval covers samples of inputs, `repeats` if it covers repeats; else None."""
     if result.improvement_ci95 is None or result.deterministic:
         return None
     return "draws" if result.varied else "repeats"

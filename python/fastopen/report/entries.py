@@ -10,7 +10,7 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return the value of a factor as an entry, with the phrase for a subtitle that replaces the column."""
+    """Return a factor's value as an entry. A subtitle shows its phrase if all rows have the same value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
@@ -20,7 +20,7 @@ def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, t
 
 
 def cell_columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table with a row for each cell."""
+    """Return the columns of a table of cells: page, network and arm, then the given figures."""
     heads = (Column(name, "key") for name in ("page", "network", "arm"))
     return (*heads, *(Column(str(name)) for name in figures))
 

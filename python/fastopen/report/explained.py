@@ -1,4 +1,4 @@
-"""Report the result of a search for the rig behind published figures in tables and sentences."""
+"""Report in tables and sentences which rig, according to a search, explains published figures best."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of the published cells, compared with the experiment as it is and the best rig."""
+    """Return a table of the published cells next to the experiment as it stands and the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),

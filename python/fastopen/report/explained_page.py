@@ -8,7 +8,7 @@ from fastopen.workflows.explain import Explained
 
 
 def explained_html(found: Explained) -> str:
-    """Return the HTML of the file. All texts are escaped, because the rig's file may come from others."""
+    """Return the HTML document. All text is escaped, because the rig's file may be untrusted."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,

@@ -63,7 +63,7 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page: its results or, for many certificate sizes, round trips by size."""
+    """Return the tables of a page: first its results or, for many certificate sizes, round trips by size."""
     sizes = level_grid(results, page)
     first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
     return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
@@ -138,7 +138,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
 
 
 def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of first flights' savings over the simplest one, with bounds; None without any."""
+    """Return a table of first flights' savings over the simplest one, with bounds; None if there are none."""
     rows = results.comparisons(page)
     savings = results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -178,7 +178,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
 
 
 def syn_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of the bytes that clients send first and that fit a SYN; None if they do not vary."""
+    """Return a table of how many bytes clients send first and a SYN can hold; None if all rows are equal."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -208,7 +208,7 @@ def syn_grid(results: Results, page: str) -> Grid | None:
 
 
 def level_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of certificate sizes with equal round trips to the first byte; None for few sizes."""
+    """Return a table of round trips to the first byte by range of certificate sizes; None for few sizes."""
     rtts = round_trips_of_sizes(results, page)
     if not rtts:
         return None
@@ -234,7 +234,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return `3.000 (14,151), 4.000`: the round trips of each level, and its largest size if not the last."""
+    """Return `3.000 (14,151), 4.000`: each level's round trips and, except for the last, its largest size."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:

@@ -21,7 +21,8 @@ PLAIN: Final = "-|"
 
 
 def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield a line for each cell, with a bar from 0 to its median. `width`: columns of the terminal."""
+    """Yield a heading for each page with valid loads, and for each of its cells a line with a bar from 0 to
+    the median. `width`: the number of columns of the terminal."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]

@@ -14,7 +14,7 @@ from fastopen.contract import LinkDirection, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
-# Of more settings only the number is given.
+# If there are more settings, only their number is given.
 SETTINGS_NAMED: Final = 6
 # Payload of a TCP segment on Ethernet, with timestamps. QUIC's initial window has as many bytes as TCP's.
 TCP_SEGMENT_BYTES: Final = 1448
@@ -154,7 +154,7 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
 
 
 def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
-    """Yield the kernel settings of both ends; settings that are equal at both ends only once."""
+    """Yield the kernel settings of both ends; if both ends have the same value, yield the setting once."""
     client, origins = world.sysctls.client, world.sysctls.origins
     for name in sorted({*client, *origins}):
         if client.get(name) == origins.get(name):
@@ -238,7 +238,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _named(results: Results) -> str:
-    """Return `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2` of few settings."""
+    """Return the settings, `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if they are many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""

@@ -17,7 +17,7 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return (name, pieces of the bar) of each path from its milliseconds by kind, all on the same scale."""
+    """Return the name and bar of each path, given its milliseconds by kind, with all bars on one scale."""
     longest = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     return [(name, list(_bar(kinds_ms, longest))) for name, kinds_ms in paths.items()]
 

@@ -1,4 +1,4 @@
-"""The results of a run as a terminal prints them: the verdict, tables and sentences by page, notes on all."""
+"""Print the results of a run in a terminal: the verdict, tables and sentences for each page, notes on all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -34,7 +34,7 @@ STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
     "warning": ("yellow", "  "),
     "detail": ("dim", ""),
 }
-# A measured RTT that is further from the requested one is printed, in virtual time too.
+# A measured RTT that differs by more from the requested RTT is printed in virtual time too.
 RTT_OFF_MS: Final = 0.1
 CLOCKS: Final = {"host": "real", "virtual": "virtual"}
 # The number of cells with the largest savings, and with the smallest, that are named.
@@ -130,7 +130,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
     yield from tabled(first, width)
     for finding in other_findings(results, page):
         yield from filled([finding.sentence], width, *STYLES[finding.severity])
-    for grid in others:  # the note of the first is below all pages
+    for grid in others:  # the note of the first grid is printed below all pages
         yield Text()
         yield from tabled(grid, width)
         yield from filled([grid.note], width, "dim")

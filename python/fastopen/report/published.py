@@ -61,7 +61,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return the numbers of cells that agree and differ; empty without published figures."""
+    """Return a sentence on how many cells agree with published savings; empty without published figures."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""
@@ -75,7 +75,8 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on the largest published savings that exceed our handshakes or half of the load."""
+    """Yield a sentence on each published saving that exceeds our upper bound or half of the published page
+    load time; at most NAMED, the largest first."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:

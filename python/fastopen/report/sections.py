@@ -1,4 +1,4 @@
-"""Render the sections of a report one by one: a file has all, `fastopen browse` only requested ones."""
+"""Render the sections of a report one by one. A file contains all; `fastopen browse` requests single ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ from fastopen.report.findings.verdict import (
 from fastopen.report.model import Finding
 from fastopen.report.published import agreement
 
-# The numbers of cells by their effect.
+# Phrases for the number of cells with each effect.
 COUNTED: Final = {
     Effect.REDUCES: "{} with a gain",
     Effect.NONE: "{} without a difference",
@@ -99,7 +99,7 @@ def _sentences(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
 
 
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """`On a repeat visit (warm cookies), TFO makes page load time 4.0 % shorter in the median of ...`."""
+    """Return `On a repeat visit (warm cookies), page load time is 4.0 % shorter with TFO in the ...`."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -129,7 +129,7 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _active(cells: Sequence[CellResult]) -> str:
-    """Return a sentence on the connections of an arm whose data in the SYN was acknowledged; else empty."""
+    """Return a sentence on how many connections delivered data in the SYN; empty without connections."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:

@@ -34,15 +34,15 @@ from fastopen.experiments.factors import RTT
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# If so much of a saved TCP handshake is added to TLS's, its time has moved.
+# Saved time of TCP handshakes has moved to TLS if TLS handshakes grow by at least this part of it.
 MOVED_MIN: Final = 0.5
-# Below this slope no whole handshake is saved for a round trip.
+# If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, and the sentences with which the run answers it."""
+    """A question, and the sentences that answer it from the figures of a run."""
 
     question: str
     sentences: tuple[str, ...]
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison whose preferred treatment has an improvement, so that no field is missing."""
+    """A comparison that has a baseline and an improvement by the preferred treatment, so no field is None."""
 
     place: Place
     baseline: CellResult
@@ -89,7 +89,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer to the question which pages gain most and least; empty for fewer than two pages."""
+    """Return the answer on which pages gain most and least; empty if fewer than two pages have figures."""
     sentences = tuple(_most_and_least(results, attribution))
     return [Answer("Which pages gain most and least?", sentences)] if sentences else []
 
@@ -103,8 +103,8 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Return by how many ms TFO changes each kind of wait on the critical path, without changes below
-    CHANGE_MIN_MS; empty if a path is unknown."""
+    """Map each kind of wait on the critical path to the change by TFO in ms. Changes below CHANGE_MIN_MS are
+    left out. Empty if a path is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -112,7 +112,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _timing(place: Place) -> Iterator[str]:
-    """Yield the pieces of the critical path that became shorter or longer; the table has the whole."""
+    """Yield sentences on waits of the critical path that TFO changes. The report's table lists all waits."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is None or after is None or not changes:
         return
@@ -132,7 +132,7 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how the saving grows with the RTT, for each series or for the first of many."""
+    """Yield sentences on how savings grow with RTT, for each series, or for the first if there are many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -158,7 +158,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences that compare the first value of each varying setting with its other values. The RTT,
-    and settings that no verdict may mix, are left out."""
+    and settings whose values no verdict may combine, are left out."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -178,7 +178,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield `Without TFO, reno instead of cubic (100 ms): +44 ms: transfer ...`, then a sentence with TFO."""
+    """Yield a sentence without TFO, `Without TFO, reno instead of cubic: +44 ms: ...`, and one with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -197,7 +197,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause with the part of the PLT that transfer and processing take at both places, if known."""
+    """Return a clause on the part of the PLT in transfer and processing at both places; empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

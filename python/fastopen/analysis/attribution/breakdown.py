@@ -11,7 +11,7 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# Analysing a load of fifty requests takes two milliseconds, and more loads would hardly change the means.
+# The maximum number of loads to analyse. Each takes about two milliseconds, and more hardly change the means.
 LOADS_MAX: Final = 1_000
 
 
@@ -39,7 +39,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """A load to show in full: the valid load with its cell's median PLT (of two, with the smaller one)."""
+    """A load to show in full: the valid load with its cell's median PLT; the faster of two median loads."""
 
     record: LoadRecord
     path: CriticalPath
@@ -47,15 +47,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Figures by cell index, without cells that have no valid load or were observed only at the origins."""
+    """Figures by cell index. Cells without a valid load, or observed only at the origins, are left out."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
 
 
 def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
-    """Analyse valid loads of a run, of each cell at most its equal part of `loads_max`, but at least one. The
-    loads nearest to the median page load time are taken, so that the choice is always the same."""
+    """Analyse valid loads of a run. Cells get equal parts of `loads_max`, but at least one load each. The
+    loads nearest to a cell's median page load time are taken, so that the choice is deterministic."""
     experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)

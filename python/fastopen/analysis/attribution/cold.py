@@ -1,4 +1,4 @@
-"""Compute the TCP handshake's part of the time of cold requests: requests that wait for a handshake.
+"""Compute how much of the time of cold requests, which wait for a TCP handshake, the handshake takes.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.
@@ -16,14 +16,14 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The requests with a response at one place, from the median load without TFO of each page."""
+    """The requests with a response at one place, from each page's median load without TFO."""
 
     place: str
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """For each request: its duration until the last byte of the response, and the handshake's part of it. The
-    duration starts when the request has been queued and its connection opened. For a request that follows
-    others on an HTTP/1.1 connection, it starts when the request is sent."""
+    """For each request, in ms: its duration until the last byte of the response, and how long it waited for
+    the handshake. The duration starts when the request has been queued and its connection opened. For a
+    request that follows others on an HTTP/1.1 connection, it starts when the request is sent."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -48,7 +48,7 @@ class ColdRequests:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of `share` over requests; None if there are too few."""
+        """Return the 95 % interval of `share` over the cold requests; None if there are too few of them."""
         return median_interval(self.shares, self.seed)
 
     @property
@@ -59,7 +59,7 @@ class ColdRequests:
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the cold requests of each place that has any, without loads observed only at the origins."""
+    """Return the requests of each place with cold requests, except loads observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

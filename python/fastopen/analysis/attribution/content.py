@@ -59,7 +59,7 @@ def content_sentences(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the place with the slowest handshakes in round trips, if queueing delayed them."""
+    """Yield a sentence on the place whose handshakes take most round trips, if these handshakes are slow."""
     slowest, worst_ms, worst_trips = "", 0.0, 0.0
     for place, path in paths:
         if path.handshakes and place.rtt_ms:

@@ -6,10 +6,10 @@ the handshake of its connection, the end of the request that occupied the connec
 limit on connections), or the response from which the client learned of the request. So time in a queue is
 explained by the previous request. `ready_ns` is the total time in queues.
 
-Clients that bind late (Chromium, the loader) give an established connection to the most urgent request. If a
-request then had to open another connection, its wait for the first handshake counts too.
+Clients that bind late (Chromium, the loader) give a new connection to the most urgent request. If the request
+that waited for it then had to open another connection, its wait for the first handshake counts too.
 
-The handshakes on the path are no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
+The sum of these handshakes is no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
 """
 
 import math
@@ -36,7 +36,7 @@ class Sent:
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When the connection was opened; None if cached, or after other requests on an HTTP/1.1 connection."""
+    """When the connection was opened; None if cached, or for a later request on an HTTP/1.1 connection."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
@@ -46,7 +46,7 @@ class Sent:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the connection could have been opened if the address had been known, or None."""
+        """Return when the connection could have been opened had the address been known; None if unknown."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -85,8 +85,8 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
-        """Return the request whose end `sent` waited for, or None if it waited for no request. This is the
-        previous request on its connection, or the last one on a connection that made room for another."""
+        """Return the request whose end `sent` waited for; None if it waited for none. This is the previous
+        request on its connection, or the last one on another connection, which made room for this one."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -97,7 +97,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the handshakes to its origin that ran while `sent` waited for a connection, latest first."""
+        """Return handshakes with the origin of `sent` during its wait for a connection, the latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -105,7 +105,7 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose complete response revealed this request to the client, if any."""
+        """Return the request whose response revealed `sent`; None if there is no complete response."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.

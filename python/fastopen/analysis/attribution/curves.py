@@ -98,7 +98,7 @@ def _in_order(places: list[Place], along: str) -> list[Place]:
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Return the numeric values of factors by name. HTTP versions are not numbers, even `2`."""
+    """Map the names of factors to their values that are numbers. HTTP versions are not numbers, even `2`."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 

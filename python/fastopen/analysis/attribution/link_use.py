@@ -8,14 +8,14 @@ from fastopen.contract import LoadRecord, Network
 
 # A direction of the link that is busy for a smaller part of the load has room for more bytes.
 BUSY_MIN: Final = 0.75
-# Additional bytes explain a slower load if sending them takes at least this part of the loads' difference.
+# Additional bytes explain a slower load if sending them takes at least this part of the additional load time.
 EXPLAINS_MIN: Final = 0.5
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return the reason why `after` took longer on the same network; empty if no busy link explains it."""
+    """Return why `after` took longer than `before` on the same network; empty if no busy link explains it."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -38,8 +38,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on packets that the sending end sent more often in `after`: QUIC Initial packets and
-    retransmitted TCP segments."""
+    """Yield phrases on packets that the sending end sent more often in `after` than in `before`: QUIC Initial
+    packets and retransmitted TCP segments."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""

@@ -74,7 +74,7 @@ class PieceChange:
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that changed, the largest change first. Requests are matched by URL."""
+    """Return the waits that differ between the paths, the largest change first. URLs identify requests."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

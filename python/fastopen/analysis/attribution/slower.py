@@ -18,9 +18,9 @@ from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import LoadRow, RunStore
 
-# A request explains a slower load if it became slower by at least this part of the loads' difference.
+# A request explains a slower load if it took longer by at least this part of the additional load time.
 SHARE_MIN: Final = 0.25
-# A connection that has carried less than this part of another's bytes has a smaller congestion window.
+# A connection that carried less than this part of another connection's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
 # Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
@@ -28,9 +28,9 @@ TFO_SYN_RETRANSMITTED: Final = 3
 TIMEOUT_MIN_NS: Final = 200_000_000
 # Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
 WINDOW_BYTES: Final = 10 * 1448
-# A reason must account for at least this part of the difference.
+# A reason must account for at least this part of the time by which the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this many times the segments of the faster load.
+# Losses explain a slower load if it retransmitted more than this many times as many segments as the other.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
@@ -75,7 +75,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield a faster cell, a slower cell and the repeat to compare; the slower has TFO or a shorter RTT."""
+    """Yield (faster cell, slower cell, repeat) to compare. The slower one has TFO or a shorter RTT."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -216,7 +216,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions in the whole load; empty if there are not many more than before."""
+    """Return a clause on retransmissions in the whole load; empty unless `after` has clearly more of them."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -224,8 +224,8 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _other_connection(was: _Carried, now: _Carried) -> str:
-    """Return a clause that the request got a connection that had carried much less data, whose congestion
-    window is therefore smaller; empty if it did not."""
+    """Return a clause if the request used a connection that had carried much less data than in the faster
+    load, and so has a smaller congestion window; otherwise an empty string."""
     if now.before_bytes >= LESS_CARRIED * was.before_bytes:
         return ""
     carried = f"a connection that had carried only {size(now.before_bytes)}"
@@ -238,8 +238,8 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that shares the link with this request for longer than before; empty if
-    that delays the request by less than `least_ns`."""
+    """Return a clause on the response that shares the link with this request for longer than in the faster
+    load; empty if that delays the request by less than `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -257,7 +257,7 @@ def _met(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map the other requests to the time for which they overlapped with this request, if they did."""
+    """Map each other request that overlapped with this request to the length of the overlap."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -270,7 +270,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
-    """Map each resource to the figures of its request; only complete responses that were not cached."""
+    """Map each resource to the figures of its request, if its response is complete and not from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -308,13 +308,13 @@ def request_name(page: Page, index: int) -> str:
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the place and the reason of the slowest of these cells that has a reason, such as ` at 20 ms:
+    """Return the place and reason of the slowest of these cells that has a known reason, such as ` at 20 ms:
     ...`; empty if no cell has a reason."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
     worst = min(known, key=lambda cell: cell.improvement_percent or 0.0)
-    # Cells without TFO, slower over a shorter RTT, have no improvement: do not rank their increase.
+    # Cells without TFO (slower over a shorter RTT) have no improvement, so their increase is not ranked.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
     return (
@@ -323,7 +323,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values of COMPARED, the later of which is slower."""
+    """Yield a sentence for each question and pair of values in COMPARED, if the later value is slower."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -343,8 +343,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the phrase of the compared factor for each cell, then phrases of the other factors that no
-    verdict may mix, without factors of the first flight."""
+    """Return the phrases of the compared factor for both cells, then those of other factors whose values no
+    verdict may combine, except factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -358,8 +358,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's row; empty if its page and question have only one row. Add a note if its
-    increase, the first of `increases`, is the largest or equal to all, after rounding as in tables."""
+    """Return the name of the cell's row; empty if its page and question have only one row. Add a note if the
+    cell's increase (the first of `increases`), rounded as in tables, is the largest or equal in all rows."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

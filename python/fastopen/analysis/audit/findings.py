@@ -36,7 +36,7 @@ MEANING: Final[dict[Kind, str]] = {
     "duplicate": "the same cell appears twice, with different times",
 }
 
-# Kinds that are not faults, because a load can have such times, but questions about a cell.
+# Kinds that are questions about a cell and not faults, because a load can have such times.
 QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 

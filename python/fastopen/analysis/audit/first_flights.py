@@ -13,8 +13,8 @@ class FlightKind:
     over_quic: bool = False
 
 
-# A TCP handshake, TLS 1.3, QUIC with TLS and a request take one round trip each, and TLS 1.2 takes two. TCP
-# Fast Open (RFC 7413) saves TCP's, early data (RFC 8446 section 2.3, RFC 9001 section 4.6) saves TLS's.
+# A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes two. TCP Fast
+# Open (RFC 7413) saves the TCP handshake; early data (RFC 8446 2.3, RFC 9001 4.6) saves the handshake of TLS.
 FIRST_FLIGHTS: Final = {
     one.name: one
     for one in (

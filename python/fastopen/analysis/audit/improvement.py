@@ -24,8 +24,8 @@ class Range:
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Range:
-    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times. It
-    grows with the time without TFO and falls with the time with TFO, so extreme times give its ends."""
+    """Return the range of (off - TFO) / off in percent over all times that round to the two printed times.
+    The value grows with the time without TFO and falls with the time with TFO, so extreme times bound it."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)

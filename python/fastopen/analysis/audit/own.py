@@ -72,7 +72,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the first flight's name; if a page uses TLS only in part, the shorter flight, without TLS."""
+    """Return the first flight's name. For a page partly in cleartext, return the shorter one without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -23,7 +23,7 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 }
 # Published times are means of few loads, so an excess over a bound is reported only above this factor.
 SLACK: Final = Decimal("1.02")
-# This factor is larger, because the room for handshakes comes from another load of the page, at another RTT.
+# The slack for bounds that come from another load of the page, at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
 
 
@@ -64,7 +64,7 @@ class MeasuredCell:
 
     @property
     def bounded(self) -> bool:
-        """Return True if the two first flights differ only in handshakes, of which TFO has fewer."""
+        """Return True if TFO saves round trips, and both first flights are over TCP or both over QUIC."""
         return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
 
     @property
@@ -105,7 +105,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the load at a shorter RTT that leaves the least time for handshakes, or None."""
+    """Map each RTT to the load at a shorter RTT with the least time for handshakes; the shortest to None."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

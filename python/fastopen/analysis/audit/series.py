@@ -1,4 +1,4 @@
-"""Check a page over networks that differ only in RTT: its time must grow with the RTT, but not much faster.
+"""Check a page over networks that differ only in RTT: load time must grow with the RTT, but not much faster.
 
 The growth per millisecond of RTT must also change similarly with and without TFO.
 """
@@ -12,15 +12,15 @@ from typing import Final
 from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.physics import MeasuredCell
 
-# The time of a load of only round trips grows like the RTT. The additional half is for noise of few loads.
+# A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
-# If a slope keeps more than this part of its value, the change may be noise of few loads.
+# If a slope keeps more than this part of its value, the change may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return the contradictions in a series. Each is attributed to the cell with the longest RTT; of two
-    cells with the same RTT, to the later one."""
+    """Return the findings on a series. Each is attributed to its cell with the longest RTT; of two cells with
+    the same RTT, to the later one."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

@@ -18,7 +18,7 @@ from fastopen.common.errors import InputError, any_of
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
-# The file published.csv lacks `pairs`, `requests` and `bytes` (of one load); the last two allow more checks.
+# Optional columns for more checks. published.csv does not have `pairs`, `requests` and `bytes` (of one load).
 # Without the columns of FLIGHTS, connections are cleartext TCP, without and with TFO.
 FLIGHTS: Final = ("first_flight_off", "first_flight_tfo")
 CHECKED: Final = (

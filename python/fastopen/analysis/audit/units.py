@@ -21,11 +21,11 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Return the true unit of each line's times, in seconds, by line number, and the findings on wrong units.
-    The table is judged as a whole first, then single cells that differ from it."""
+    """Return the length in seconds of each line's true unit of time, by line number, and the findings on
+    wrong units. The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
-    # The median ratio decides on the table, so that one odd cell does not.
+    # The median decides on the whole table, so that a single odd cell cannot.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
     for cell in table:
@@ -52,7 +52,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the times in `unit` are shorter than the round trips of a first response without TFO."""
+    """Return True if the time without TFO, in `unit`, is shorter than the round trips of a first response."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     SLOWER = "slower"
     FASTER = "faster"
     UNCLEAR = "unclear"
-    """The interval contains 0, and changes that are not smaller than the smallest effect."""
+    """The interval contains both 0 and changes that are at least as large as the smallest effect."""
     UNKNOWN = "unknown"
     """A run has no valid load, or there are too few loads for an interval."""
 
@@ -39,16 +39,16 @@ class CellChange:
     plt: Change | None
     """The change of the page load time, in milliseconds and percent."""
     saving: Change | None
-    """The change of the saving in percentage points; None for the baseline, which has no saving."""
+    """The change of the saving in percentage points; None for the baseline, or if a saving is unknown."""
     smallest: SmallestEffect
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the two median loads. Their changes add up to the loads' difference."""
+    """The waits that differ between the two median loads. Their changes add up to the difference in PLT."""
     reason: str
-    """The reason why the median load takes longer; empty if it does not, or if no reason was found."""
+    """The reason why the second run's median load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
-    """True if the runs must have made the same loads, but counts of loads, connections or segments differ."""
+    """True if both runs must have the same loads, but counts of loads, connections or segments differ."""
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ class Kinship:
     def _explained(
         self, old: CellResult, new: CellResult, was: Shown | None, now: Shown | None
     ) -> tuple[tuple[PieceChange, ...], str]:
-        """Return the changed waits, and the reason if the second load is longer and the page is the same."""
+        """Return the waits that changed, and the reason if the second load of the same page took longer."""
         if was is None or now is None:
             return (), ""
         pages = self.before.results.pages[old.cell.page], self.after.results.pages[new.cell.page]

@@ -34,7 +34,7 @@ class Change:
 
     @property
     def stated(self) -> float:
-        """Return the figure whose interval is `interval`."""
+        """Return the change in percent, or in the figure's unit if `percent` is None."""
         return self.difference if self.percent is None else self.percent
 
 
@@ -47,8 +47,8 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure, given by repeat. None if a side has no value, if paired sides have no
-    common repeat, or if `relative` and a first value is 0.
+    """Return the change of a figure whose values are given by repeat. None if a side has no value, if paired
+    sides have no common repeat, or if `relative` is set and a value of `before` is 0.
 
     `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
     pairs the interval is the range of the central 90 %.

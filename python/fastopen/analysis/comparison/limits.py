@@ -25,7 +25,7 @@ class LimitVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but not all of its interval does, or it has none. Repeats may decide."""
+    """The median exceeds the limit, but part of its interval does not, or is unknown. Repeats may decide."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"
@@ -82,7 +82,7 @@ class LimitCheck:
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse a limit. Raises InputError."""
+    """Parse a limit such as `plt +10ms`. Raises InputError if the text is not a limit."""
     found = _LIMIT.fullmatch(text)
     if found is None:
         raise InputError(f"invalid limit {text!r}", "--fail-on", ACCEPTED)

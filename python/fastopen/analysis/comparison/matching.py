@@ -15,7 +15,7 @@ from fastopen.experiments import FACTORS, Factor, Point
 from fastopen.pages import Page
 
 Key = tuple[str, ...]
-# Arms are matched by name. Their transport need not be, because it follows from TLS, which is another factor.
+# Arms are matched by name. Their transports are not matched, because they follow from TLS, another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
@@ -72,7 +72,7 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Return the points of the cells of a run."""
+    """Return the network, setup and engine of each cell of a run."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 
@@ -95,8 +95,8 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield the factors that differ as settings. Leave out defaults that follow from other settings in both
-    runs, unless all are such defaults."""
+    """Yield a setting for each factor that differs. Defaults that follow from other settings in both runs are
+    left out, unless all are such defaults."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
     for factor in independent or differing:

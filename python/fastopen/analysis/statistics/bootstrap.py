@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
-# The spread of fewer values shows nothing.
+# Fewer values have no interval, because their spread shows nothing.
 VALUES_MIN: Final = 3
 # With fewer values, all lie on one side of the true median too often (2 * 0.5^n > 5 %) for a 95 % interval.
 FULL_MIN: Final = 6
@@ -64,7 +64,7 @@ def change_interval(
 
 def confidence_of(values: int) -> float:
     """Return the probability that the interval of this many values contains the true median, 0 to 1. A range
-    of values contains it unless all lie on one side (Hettmansperger and Sheather 1986)."""
+    contains it unless all values lie on one side of it (Hettmansperger and Sheather 1986)."""
     if values < VALUES_MIN:
         return 0.0
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values

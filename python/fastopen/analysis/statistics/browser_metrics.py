@@ -12,7 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """A cell's metrics from its browser. Numbers of requests are medians over valid repeat views, if any."""
+    """A cell's metrics from its browser. Counts of requests are medians over valid repeat views, or None."""
 
     requests: float | None
     from_cache: float | None
@@ -32,7 +32,7 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the metrics by cell index, for cells whose settings produce any of them."""
+    """Return the metrics by cell index, for cells whose settings produce at least one of the metrics."""
     wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
     records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))

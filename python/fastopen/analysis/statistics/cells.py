@@ -25,7 +25,7 @@ from fastopen.runs import LoadRow
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind in the contract, number of loads, and example."""
+    """A reason why loads were invalid or repeated: its kind in the contract, their number, and an example."""
 
     kind: str
     loads: int
@@ -53,7 +53,7 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC."""
+    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC or without a PLT."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -65,7 +65,7 @@ class CellResult:
     outliers: tuple[Outlier, ...]
     """Loads that took much longer or shorter than the others. All figures include these loads."""
     repeated: tuple[Reason, ...]
-    """Reasons why loads were repeated. The earlier attempts are in no figure."""
+    """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
     """True if nothing was random, and all repeats had the same result."""
     varied: bool
@@ -82,7 +82,7 @@ class CellResult:
 
     @property
     def without_valid(self) -> bool:
-        """Return True if loads were planned but no load is valid, or none has run."""
+        """Return True if loads were planned, but none has run or none is valid."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
@@ -164,7 +164,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of the saving, if these are the baseline's loads; None without a PLT."""
+        """Return the upper bound of savings over these loads of the baseline; None if none has a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 

@@ -9,7 +9,7 @@ from fastopen.experiments import ArmName, Comparison
 
 # Differences below this, in RTTs, are ignored, because they come from the response's time on the link.
 ALIKE_RTTS: Final = 0.01
-# With fewer sizes, the table of results shows each size in a row.
+# With fewer sizes, the table of results has a row for each size.
 SIZES_MIN: Final = 8
 
 
@@ -34,8 +34,8 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips by chain size in bytes, for the first comparison of each setting, and by arm.
-    Return nothing if the run has few sizes, or if links have a rate, because then every byte takes time."""
+    """Return round trips to the first byte by the first comparison of each setting, arm, and chain size in
+    bytes. Empty for fewer than SIZES_MIN sizes, or if a link has a rate: then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -26,7 +26,7 @@ PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
 # The number of resampled values in memory at once.
 BATCH: Final = 2_000_000
-# Properties of a page that may determine its saving: facts of the page index or ratios of them, with names.
+# Properties of a page that may determine its saving: facts of the page index, or their ratios, with names.
 PROPERTIES: Final = {
     "connections": "connections",
     "hosts": "hosts",
@@ -174,9 +174,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column; one row for each row of `weights`. A
-    page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again: their
-    mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
+    """Return Spearman's correlation of each column with the last column, in a row for each row of `weights`.
+    A page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again:
+    their mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
     import numpy as np
 
     *properties, savings = (_centred(_mid_ranks(column, weights), weights) for column in columns)

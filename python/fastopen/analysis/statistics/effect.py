@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the correlation, from -1 (every pair got slower) to 1 (every pair got faster); None without
-    pairs.
+    """Return the correlation, from -1 (every pair got slower) to 1 (every pair faster); None without pairs.
 
     It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
     (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
-    network: Cohen's d, in units of this spread, would be huge. Outliers do not move ranks either.
+    network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers.
     """
     moved = [difference for difference in differences if difference != 0]
     if not moved:

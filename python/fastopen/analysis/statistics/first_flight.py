@@ -34,7 +34,7 @@ class FirstFlight:
     """Figures on the first flights of one load; None if a load lacks a figure."""
 
     client_hello_bytes: int | None
-    """On the connection of the document, or the smallest one over TCP if that has none."""
+    """The ClientHello's size on the document's connection; if that has none, the smallest size over TCP."""
     secured_connections: int
     """The number of connections with TLS."""
     most_to_a_host: int
@@ -48,7 +48,7 @@ class FirstFlight:
     """Bytes that the client sends first on the document's connection over TCP: ClientHello and early data, or
     the request in cleartext."""
     quic_connections: int = 0
-    """Which have no SYN."""
+    """The number of QUIC connections, which have no SYN."""
     early_beyond_syn_bytes: tuple[int, ...] = ()
     """For each connection whose SYN held the ClientHello but not all of its early data: the bytes of both.
     The rest of the early data came with the client's Finished, so early data saved nothing."""

@@ -45,7 +45,7 @@ class FlightSaving:
 
     over: int
     """The index of the cell with the simplest first flight: the simplest session, without TFO, with the same
-    HTTP version. HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded, because both share connections."""
+    HTTP version. HTTP/3 is compared with HTTP/2, if loaded, because both send several requests at once."""
     percent: float
     """The saving in percent of the median PLT of the cell `over`."""
     bound: Bound

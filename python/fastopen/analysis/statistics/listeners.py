@@ -18,7 +18,7 @@ class ListenerUse:
     place: str
     """Address and port, such as `0.0.0.0:80`."""
     queues: tuple[int | None, ...]
-    """The distinct lengths of its TFO queue in these loads; None if it could not be read."""
+    """The distinct lengths of the listener's TFO queue in these loads; None if a length could not be read."""
     connections: int
     syn_data: int
     """The number of these connections on which the listener accepted data in the SYN."""

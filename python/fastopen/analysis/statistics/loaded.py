@@ -8,10 +8,10 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# By whether all URLs are encrypted, and whether any is.
+# By two flags: all URLs are encrypted, and at least one is.
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
-"""Whether a request was encrypted, its version of HTTP, and if that is recorded, whether for this request."""
+"""True if a request was encrypted; its HTTP version; True if the recording names it (else False or None)."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:

@@ -40,9 +40,8 @@ class Payoff:
         return (1 - share) * self.saved_ms - share * self.cost_ms / visits
 
     def break_even_share(self, visits: int = 1) -> float | None:
-        """Return the share of broken paths, 0 to 1, below which TFO saves time on average.
-
-        0 if nothing is saved over an open path. None if a broken path costs nothing.
+        """Return the share of broken paths, 0 to 1, below which TFO saves time on average; 0 if TFO saves
+        nothing over an open path, None if a broken path costs nothing.
 
         `visits` share one cost: a client with a negative cache (RFC 7413 section 4.1.3.1) detects the broken
         path on its first visit and does not use TFO on the others.
@@ -69,7 +68,7 @@ class Payoff:
 
 
 def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
-    """Yield the payoff of each treatment and middlebox whose open path was loaded in the same run.
+    """Yield the payoff of each treatment behind each middlebox, if the run has loads over the open path too.
     Middleboxes that affect only QUIC are left out, and networks with a `path_share` below 1."""
     for results in runs:
         of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))

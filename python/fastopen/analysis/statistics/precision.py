@@ -19,7 +19,7 @@ class UntilInterval:
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next; empty if each comparison is precise enough or has the most repeats."""
+        """Return the jobs to run next; empty if each comparison is precise enough or has `max_repeats`."""
         asked = run.asked()
         wanted = {
             comparison: min(repeats + self._more(results, comparison), self.max_repeats)
@@ -52,7 +52,7 @@ class UntilInterval:
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats narrow the cell's interval; False for baselines and for samples."""
+    """Return True if more repeats narrow a cell's interval; not for baselines or if repeats are samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -32,7 +32,7 @@ class Sensitivity:
 
     @property
     def most(self) -> str | None:
-        """Return the name of the value that explains the most, if it explains more than `rest`, or None."""
+        """Return the name of the value that explains most; None if it does not explain more than `rest`."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 

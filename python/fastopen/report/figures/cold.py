@@ -1,4 +1,4 @@
-"""Draw the times of all requests and of cold requests, the latter also without their wait for a handshake."""
+"""Draw the times of all requests, and of cold requests with and without the wait for a handshake."""
 
 from typing import Any, Final
 
@@ -46,7 +46,6 @@ def cold_distribution(source: Source) -> Figure | None:
 def _chart(rows: list[dict[str, Any]]) -> Any:
     domain = [*GROUPS]
     colour = alt.Scale(domain=domain, range=[*COLOURS])
-    # Legend symbols must be long enough to show the dashes.
     legend = alt.Legend(symbolSize=500)
     dash = alt.StrokeDash(
         "group:N", title=None, scale=alt.Scale(domain=domain, range=[*DASHES]), legend=legend

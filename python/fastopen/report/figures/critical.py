@@ -15,7 +15,7 @@ SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(source: Source) -> Figure | None:
-    """Draw stacked bars in panels; None if no load is valid."""
+    """Draw a stacked bar for each cell, in panels; None if no load has a critical path."""
     panels = panels_of(source)
     rows = [
         {

@@ -13,7 +13,7 @@ from fastopen.report.figures.spread import distribution
 
 # With fewer loads, no distribution is drawn.
 LOADS_MIN: Final = 3
-# The smallest spread drawn, as part of the fastest load. A smaller one would look like a vertical line.
+# The smallest spread that is drawn, as part of the fastest load's time. Less would look like a vertical line.
 SPREAD_MIN: Final = 0.001
 # Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6
@@ -21,7 +21,7 @@ WIDTH: Final = 200
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Draw the share of loads over page load time, one panel for each comparison; None if no times differ."""
+    """Draw the share of loads over page load time, a panel for each comparison with varying times, if any."""
     rows: list[dict[str, Any]] = []
     count = 0
     for page, place in source.all_places():

@@ -22,7 +22,7 @@ class Drawing:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Return the chart's specification, which takes Altair 0.1 s. The caller must not change it."""
+        """Return the chart's specification. Altair takes 0.1 s to make it. Callers must not change it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 

@@ -110,7 +110,7 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the time at which strips end: after the last load event, though pages may still change."""
+    """Return the time at which strips end. It is after all load events, because a page may change later."""
     return AFTER * max(film.plt_ms for film in films)
 
 
@@ -120,7 +120,7 @@ def step_ms(end_ms: float) -> int:
 
 
 def strip(title: str, films: list[Film]) -> Image:
-    """Draw pictures at equal intervals, a row for each load, with a coloured frame after a change."""
+    """Draw pictures at equal intervals, a row for each load. A picture that changed has a coloured frame."""
     end = end_ms(films)
     step = step_ms(end)
     columns = min(int(-(-end // step)) + 1, COLUMNS_MAX)

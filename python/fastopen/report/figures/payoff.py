@@ -12,7 +12,7 @@ from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-# Percent of paths at the end of the axis. No study has found more dropped SYNs.
+# The end of the axis, in percent of paths. No study has found that more paths drop SYNs.
 MOST: Final = 25
 # Percent of access networks that fail in some way (Paasch, NANOG 67).
 FAILING: Final = 20
@@ -21,7 +21,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
-    """Draw a panel for each page and kind of broken path, a line for each RTT; None if no path costs time."""
+    """Draw a panel for each page and kind of broken path, two lines for each network; None without a cost."""
     costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

@@ -15,7 +15,7 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def published_comparison(source: Source) -> Figure | None:
-    """Draw a panel for each page with a row for each network; None if there are no published figures."""
+    """Draw a panel for each page with a row for each network; None if no published figure can be compared."""
     rows: list[dict[str, Any]] = []
     for page, place in source.all_places():
         theirs = source.results.published.get((page, place.comparison.network))

@@ -16,7 +16,7 @@ from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.runs.chain import Carriers, Span
 
-# Rows of requests share this height in pixels, but each is between ROW_MIN and ROW_MAX.
+# Rows of requests share this height in pixels, but each row is from ROW_MIN to ROW_MAX high.
 HEIGHT_MAX: Final = 760
 ROW_MAX: Final = 14
 ROW_MIN: Final = 4
@@ -33,7 +33,7 @@ SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# Charts of one page over many networks differ only in their rows, and Altair takes 0.1 s to make a chart.
+# Charts to keep in memory. Those of one page over many networks differ only in rows, and each takes 0.1 s.
 CHARTS_KEPT: Final = 16
 
 
@@ -143,7 +143,8 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return the drawing for rows of requests with names, and for `event_rows`."""
+    """Return the drawing of `timing_breakdown` without its rows, so that charts that differ only in rows
+    share it. `names`: the labels of the requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     bars = (
@@ -204,7 +205,7 @@ def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return the drawing for `waterfall_rows` and `event_rows`, to which names and panels have been added."""
+    """Return the drawing of `loads_waterfall` without its rows, for all charts that differ only in rows."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()

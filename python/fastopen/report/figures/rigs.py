@@ -10,8 +10,8 @@ from fastopen.workflows.explain import Explained
 
 ALONE: Final = "by itself"
 WITHOUT: Final = "best rig without it"
-# The width of labels, and of a letter, in pixels. Names and values in other people's files of rigs may be
-# longer, and a page's font may be wider than the font in which labels are measured.
+# The maximum width of labels, and the width of a letter, in pixels. Names and values in other people's files
+# of rigs may be longer, and a page's font may be wider than the font in which labels are measured.
 LABEL_MAX: Final = 280
 LETTER: Final = 7.5
 

@@ -15,7 +15,7 @@ def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """Return the interval of a median from order statistics, at least 95 % for any distribution.
+    """Return a confidence interval of the median by order statistics, of at least 95 % for any distribution.
 
     It goes from the k-th smallest to the k-th largest value. k is the largest number for which a fair coin
     thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order Statistics,

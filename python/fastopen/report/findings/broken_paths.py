@@ -1,4 +1,4 @@
-"""Report whether TFO pays on paths that break it, in two sentences for each path."""
+"""Report for each kind of broken path whether TFO saves time on average, in one or two sentences."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,8 +16,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each path that breaks TFO, over all networks whose open path was also loaded. Paths
-    with equal costs share a finding. All findings are about the preferred treatment."""
+    """Yield a finding for each kind of path that breaks TFO, over all networks whose open path was also
+    loaded. Kinds with equal costs share a finding. All findings are about the preferred treatment."""
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))
@@ -41,7 +41,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Return the networks on which TFO pays if DROPPING_SHARE of the paths drop SYNs."""
+    """Return the networks on which TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
     pays: dict[bool, list[str]] = {True: [], False: []}
     for one in found:
         pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))

@@ -54,7 +54,7 @@ class Cost:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the cost of each larger kind of certificates over the smallest, for all networks."""
+    """Yield a finding on the time that each larger kind of certificates adds, compared with the smallest."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, of_way in _rows(results, page):
         kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)

@@ -1,4 +1,4 @@
-"""The factor that decides the saving: its values, and the values with which nothing is saved."""
+"""Report the factor that matters most for the saving, and its values with which no row saves time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,7 +16,8 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each question of a page, with the question if there are several."""
+    """Yield findings on the factor that matters most, for each question of a page that has one. Questions
+    with the same answer share a finding, which names them unless they are all questions of the page."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     said = [(name, " ".join(deciding_sentences(results, cells))) for name, cells in questions.items()]
@@ -25,7 +26,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the cells of one question; none where nothing decides."""
+    """Yield sentences on the factor that matters most for these cells; nothing if there is none."""
     found = deciding_factor(results, cells)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""The best first flight for a page."""
+"""Report the first flight with which a page loads fastest."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ def of_first_flight(results: Results) -> list[Factor]:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the best first flight for each question, then on the best over all HTTP versions."""
+    """Yield findings on the fastest first flight for each question, then over all versions of HTTP."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -59,10 +59,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield the fastest first flight, and its largest saving over the plainest one that tables name.
-
-    With `versions`, the rows have several HTTP versions, and the sentences name them.
-    """
+    """Yield findings on the fastest first flight of the rows, and its largest saving over the plainest one.
+    With `versions`, the rows have several HTTP versions, and the sentences name them."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -84,14 +82,14 @@ def _best(
 
 def _name(row: Flights, key: Key, *, versions: bool) -> str:
     http, session, _ = key
-    # QUIC has no SYN to go without TFO.
+    # QUIC has no SYN, so no phrase about TFO applies.
     cookies = row[key].cell.arm.cookies
     tfo = "" if http == "3" else f" with TFO and {cookies} cookies" if cookies else " without TFO"
     return f"{f'{http_words(http)} with ' if versions else ''}{SESSION_WORDS[session]}{tfo}"
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the plainest first flight over the best one's version of HTTP, for HTTP/3 over HTTP/2."""
+    """Return the plainest first flight with the HTTP version of `best`; for HTTP/3, with HTTP/2 if loaded."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

@@ -1,4 +1,4 @@
-"""Report the price of a ClientHello of several segments, on open paths and behind middleboxes."""
+"""Report the time that a ClientHello of several segments costs, on open paths and behind middleboxes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Price:
 
     open_ms: float
     broken_ms: float | None
-    """Behind a middlebox; None if no load finishes there."""
+    """The time behind a middlebox; None if no load finishes there."""
 
     @property
     def extra_ms(self) -> float | None:
@@ -38,10 +38,10 @@ class Price:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on large key shares' prices behind each middlebox that changes them, on all networks."""
+    """Yield a finding for each large key share and each middlebox that changes the time that it adds."""
     found = grouped(_prices(results, page))
     for (path, large, small, name), prices in found.items():
-        # Middleboxes that act on QUIC let TCP pass, and vice versa.
+        # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
         if all(one.extra_ms is not None and round(one.extra_ms, 1) == 0 for one in prices):
             continue
         broken = [one.broken_ms for one in prices if one.broken_ms is not None]

@@ -34,7 +34,7 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on surprising figures in a page's table, with their question if there are several."""
+    """Yield findings on surprising figures in a page's table, each with its question if there are several."""
     of_page = [result for result in results.cells if result.cell.page == page]
     questions = questions_of(results, of_page)
     of_sentence: dict[str, Finding] = {}
@@ -127,7 +127,7 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on surprising figures, for a table of pages that have no sentences of their own."""
+    """Yield sentences on surprising figures of many pages together, for reports without findings by page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     for of_arm in of_arms(of_pages, treatments_of(results.experiment.arms)):
         yield from (found.sentence for found in _hello_does_not_fit(results, of_arm))
@@ -176,7 +176,7 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
 
 
 def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if more connections went to a host than there were tickets: each ticket serves one."""
+    """Yield a finding if a host got more connections than tickets, because each ticket serves only one."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         tls = results.experiment.setups[result.cell.setup].tls
@@ -210,7 +210,7 @@ def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data, because the first connection to a host only requests a cookie."""
+    """Yield a finding if no SYN had data with cold cookies: first connections only request cookies."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -236,7 +236,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
-    """Yield findings on growth of times with the RTT that `fastopen audit` would report, with reasons."""
+    """Yield findings on times whose change with the RTT `fastopen audit` would report, with reasons."""
     findings = _findings(results, cells, arms)
     openings = {"monotony": "the page ", "growth": ""}
     series = dict.fromkeys(
@@ -256,7 +256,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of medians differ from median savings by at least the smallest effect."""
+    """Yield a finding if savings of median times and median savings differ by the smallest effect or more."""
     apart: dict[float, str] = {}
     for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
         printed = finding.cell

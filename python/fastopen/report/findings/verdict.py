@@ -1,4 +1,4 @@
-"""The verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
+"""Give the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -35,7 +35,7 @@ SEVERITY: Final = "answer"
 
 # A sentence on more rows gives counts instead of a list.
 ROWS_IN_WORDS: Final = 6
-# More pages, or values of a factor, than this are counted.
+# If there are more pages, or more values of a factor, their number is given instead of their names.
 NAMES_IN_WORDS: Final = 3
 # A user does not notice less than a hundredth of a page load time.
 LITTLE_PERCENT: Final = 1.0
@@ -84,7 +84,7 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _verdict(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on a question, None over QUIC, and True if large ClientHellos explain it."""
+    """Return the verdict (None over QUIC), and True if large ClientHellos explain why nothing is saved."""
     if over_quic(results, cells):
         return None, False
     judged = of_arms(cells, treatments_of(results.experiment.arms)[:1])[0]
@@ -97,7 +97,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) 
     verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
     words, sure = verdict_words(verdict, cells), how_sure(verdict, of_arm[0])
     pages = len({cell.cell.page for cell in cells})
-    # Without recorded versions all pages are loaded in the same way, as the verdict on all of them states.
+    # Unless HTTP versions are recorded, all pages are loaded alike, as the verdict on all pages states.
     one_of_many = pages < len(results.pages)
     known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
     loaded = "" if known else f" ({as_loaded(results, cells)})"
@@ -166,7 +166,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def parted(names: Sequence[str]) -> list[str]:
-        """Return the names of the cells found, unless too many or also those of others."""
+        """Return the names of the cells found; empty if they are many, or if other cells have them too."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -183,7 +183,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
 
 def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, after the questions to which it applies, unless these are all."""
+    """Return each sentence once, preceded by its questions, unless it applies to all of the questions."""
     of_text = grouped((text, question) for question, text in said)
     return [
         text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
@@ -212,7 +212,7 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return ` (75 % sure)` if there are few repeats, the savings if there are too few, otherwise empty."""
+    """Return ` (75 % sure)` for few repeats, the savings for too few, otherwise an empty string."""
     if verdict is Verdict.UNKNOWN:
         return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
     if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
@@ -233,8 +233,8 @@ def _what_few_saved(cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield kind, number and line for each kind of invalid loads. A line is such as `Invalid at 20 ms: cold:
-    3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
+    """Yield (kind, number of loads, line) for each kind of invalid load. An example of a line is `Invalid at
+    20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
