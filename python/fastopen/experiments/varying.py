@@ -60,7 +60,11 @@ class VaryingFactors:
 
     def question(self, at: Located) -> str:
         """Return the subject of a verdict, such as `HTTP/2, TLS 1.3`; empty if there is only one question."""
-        return ", ".join(self.phrases(at, (factor for factor in self.varying if factor.question)))
+        clear = self.point(at).setup.tls is None
+        asked = (
+            one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
+        )
+        return ", ".join(self.phrases(at, asked))
 
     def besides(self, *names: str) -> list[Factor]:
         """Return the varying factors whose names are not in `names`."""
