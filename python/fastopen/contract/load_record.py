@@ -46,12 +46,12 @@ class Request(RecordPart):
     resource: Count
     """The index of the resource in the page."""
     url: str | None = None
-    """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or is
-    another choice of the same picture."""
+    """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or
+    names another version of the same picture (`srcset`)."""
     connection: Count | None
     """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The time at which the client could request the resource: the client knew of it, and processing was
+    """The time at which the client could request the resource: it knew of the resource, and processing was
     over."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
@@ -69,10 +69,10 @@ class Request(RecordPart):
     body_bytes: Count
     """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
-    """The use of a cached response. fresh: without a request (no connection, no bytes; `status` is the one
-    that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the browser
-    aborted the response and used the rest of another response with the same URL. null: it came over the
-    network."""
+    """The use of a cached response. fresh: no request was sent (no connection, no bytes; `status` is the
+    status that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the
+    browser aborted the response and used the rest of another response with the same URL. null: the response
+    came over the network."""
     error: str | None
     """The reason for a failed request; null: it did not fail."""
 
@@ -178,7 +178,7 @@ class QuicEnd(RecordPart):
     received: Packets
     lost_packets: Count | None
     """Packets that this end reports as lost (RFC 9002 section 6). null: a client that is not part of fastopen
-    and reports nothing; its `sent` and `received` are then counted at its interface."""
+    and reports nothing; `sent` and `received` are then counted at the client's interface."""
     rtt_us: Count | None
     """The smoothed RTT that this end reports; null as for `lost_packets`."""
 
@@ -219,9 +219,9 @@ class Connection(RecordPart):
     quic: Quic | None = None
     """The packets of a QUIC connection, on which the kernels report nothing; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
-    """The origin's end over time, if the job requested it (`tcp_trace`): a sample each twentieth of the RTT
-    (1 ms at least, 10 ms at most) that differs from the previous sample. If a load has more than 40,000
-    samples, every second sample is dropped, and the interval doubles."""
+    """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
+    of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
+    than 40,000 samples, every second sample is dropped, and the interval doubles."""
 
     @property
     def carried_syn_data(self) -> bool:
@@ -235,8 +235,8 @@ class GivenUp(RecordPart):
 
     connections: Count = 0
     syn_data: Count = 0
-    """Given-up connections that sent data in the SYN which the origin accepted, although the client did not
-    wait for the response."""
+    """The number of given-up connections whose SYN had data that the origin accepted, although the client did
+    not wait for the response."""
 
 
 class CrossTraffic(RecordPart):

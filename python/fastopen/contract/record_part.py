@@ -28,7 +28,7 @@ class LinkUse(RecordPart):
     bytes: Count
     """Bytes of the accepted IP packets."""
     dropped_queue: Count
-    """Packets that were dropped because the queue was full, or by its management (`aqm`)."""
+    """Packets that were dropped because the queue was full, or by active queue management (`aqm`)."""
     dropped_loss: Count
     """Packets that were lost at random."""
     dropped_path: Count = 0
@@ -37,7 +37,7 @@ class LinkUse(RecordPart):
     """Packets lost outside the link model: by the kernel before the link model received them, or because an
     end was gone."""
     queue_bytes_max: Count | None
-    """The largest number of bytes in the queue; null if the kernel emulates the link and reports nothing."""
+    """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
     """The median time by which packets were released after they were due."""
     late_us_p99: Count

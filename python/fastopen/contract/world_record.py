@@ -68,11 +68,11 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Indices of resources that synthetic bodies make a browser request in a different way than the page, in
-    some of the job's loads."""
+    """Indices of resources that a browser requests in a different way with synthetic bodies than the page
+    describes, in some of the job's loads."""
 
     left_out: list[Count]
-    """Resources without a reference, since no body has room for it."""
+    """Resources to which no body refers, because no body has room for the reference."""
     relocated: list[Count]
     """Resources whose reference is earlier than in the page."""
     early: list[Count]
@@ -87,7 +87,7 @@ class WorldRecord(RecordPart):
     contract: Count
     """The version of the contract that the program speaks."""
     engine: EngineName
-    """The clock of the loads: this machine's (`host`), or that of a separate kernel (`virtual`)."""
+    """The clock of the loads: that of this machine (`host`), or of a separate kernel (`virtual`)."""
     link: Literal["program", "kernel"]
     """The implementation of the link."""
     kernel: str
