@@ -1,4 +1,4 @@
-"""Define named access networks, with their RTT and rates as published, and the sources."""
+"""Define named access networks: their published RTTs and rates, and the sources of these figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

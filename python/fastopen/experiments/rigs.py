@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties, each with a source or as assumed. A rig is a set of properties.
+An experiment's file declares properties, each with its source or marked as assumed. A rig is a set of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Property(BaseModel):
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the RTT in the table's rows."""
     arm: ArmName | None = None
-    """Arm that is compared with the table's column with TFO; by default warm cookies."""
+    """Arm that is compared with the table's times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
     was a different program."""
@@ -118,7 +118,7 @@ class RigSpace:
             yield tuple(one for one in chosen if one is not None)
 
     def one_more(self, rig: Rig) -> list[Rig]:
-        """Return the rigs with one more property, or with another value for one of their properties."""
+        """Return the rigs that have one more property than `rig`, or another value of one property."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -167,7 +167,7 @@ class RigSpace:
         return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
 
     def _at_fault(self, network: Network, own: Sequence[Property], page: str) -> Sequence[Property]:
-        """Return the smallest set of these properties that exclude each other."""
+        """Return the smallest set of these properties with which the experiment is invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
