@@ -23,8 +23,6 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
     "tls": Tls,
     "tcp": Tcp,
 }
-
-
 # Units that may end the heading of a column.
 UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 

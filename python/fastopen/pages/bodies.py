@@ -33,7 +33,6 @@ class BodyStore:
         return stored
 
     def _move(self) -> None:
-        """Move the bodies from memory into a file."""
         file = new_temporary_file()
         weakref.finalize(self, file.close)
         self._file.seek(0)

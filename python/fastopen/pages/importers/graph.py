@@ -181,7 +181,7 @@ class Graph:
         return news
 
     def _repeats(self, index: int) -> bool:
-        """Return True if this repeats an earlier GET of the same URL, and so belongs to another visit."""
+        """Return True if the exchange repeats an earlier GET of its URL, and so belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index

@@ -97,8 +97,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. In a call stack, it is the
-        resource that arrived last before the request, because the request waited for it; else the first."""
+        """Return the index of the recorded initiator; None if it is unknown. Of a call stack, it is the
+        resource that arrived last before the request, which waited for it, or else the first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]

@@ -24,7 +24,7 @@ class Phases:
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Exchange, least: Phase) -> Phase:
-        """Return the entry's phase. If `least`, its initiator's phase, is `after`, so is the entry's."""
+        """Return the entry's phase. It is `after` if its initiator's phase, `least`, is `after`."""
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"

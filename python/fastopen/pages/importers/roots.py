@@ -79,8 +79,8 @@ def navigated_or_first(graph: Graph) -> list[int]:
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of navigations, or else of the document that leads to the most others. For
-    recordings without an order."""
+    """Return the indices of navigations, or else of the document that leads to the most exchanges. For
+    recordings in which the order of exchanges is unknown."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 

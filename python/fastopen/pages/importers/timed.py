@@ -19,7 +19,7 @@ from fastopen.pages.model import Phase
 from fastopen.pages.recording import Carrier, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A request that seems to be sent this long before the previous response ended was sent after it.
+# A request that seems to start up to this long before the end of the previous response was sent after it.
 _OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
@@ -132,7 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a root that arrived before its page began to the start of the page, from which browsers count."""
+    """Move a root that arrived before its page began to the page's start, from which browsers count."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
