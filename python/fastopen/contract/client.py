@@ -102,9 +102,10 @@ class Client(Part):
     which runs scripts): `Date` begins at the time of the recording and advances with each call, and
     `Math.random` returns a fixed sequence."""
     screenshot: bool = False
-    """True to keep a picture of the page at the end of a load, for clients that can take one (`chromium`)."""
+    """True to keep a picture of the page at the end of a load, for clients that draw pictures
+    (`chromium`)."""
     filmstrip: bool = False
-    """True to keep a picture of the page at each change, for the same clients."""
+    """True to keep a picture of the page at each change, for clients that draw pictures (`chromium`)."""
     view: View = "first"
     """`first`, or for clients with a cache (`chromium`) `repeat`: each load is a second view of the page,
     with the cache that a first view has filled."""

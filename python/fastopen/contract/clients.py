@@ -71,7 +71,7 @@ class ClientType:
     exit_codes: tuple[int, ...] = ()
     """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()
-    """The settings in OwnSetting that the client supports. The others do not apply to it."""
+    """The settings in OwnSetting that the client supports. Other settings do not apply to it."""
     cache: bool = False
     """True if the client caches responses for its next view (RFC 9111)."""
     paints: bool = False
@@ -91,7 +91,7 @@ class ClientType:
     tickets."""
     tickets_kept: int | None = None
     """The number of session tickets that the client keeps for each host; each serves one connection. None:
-    all that an origin sends."""
+    all tickets that an origin sends."""
     reads_bodies: bool = True
     """True if the client follows references in bodies, and therefore needs bodies with references."""
     loads_everything: bool = False
@@ -103,9 +103,9 @@ class ClientType:
     start_s: float = 0.0
     """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
-    """Seconds of processor time for a load in virtual time, in addition to those for the loader."""
+    """Seconds of processor time by which a load in virtual time takes longer than with the loader."""
     virtual_resource_s: float = 0.0
-    """Seconds of processor time for each resource of the page, in addition to those of the loader."""
+    """Seconds of processor time by which each resource of the page takes longer than with the loader."""
     worlds_per_core: float = 4
     """Worlds that can run in parallel on a core with the engine `host` without changing results
     (benches/parallel.py)."""

@@ -36,7 +36,7 @@ class InvalidKind(StrEnum):
     """Fewer connections to a host resumed a session than the client had tickets, or the two ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
     """A connection carried early data although the load has none, or an origin accepted early data although
-    it should reject it."""
+    it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
     """Fewer connections to a host than the client had tickets began with early data that the origin read
     before the handshake was complete. Only connections count that lost nothing and whose first request was

@@ -70,8 +70,8 @@ class Transactions(Part):
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None
-    """A new cookie key that the server gets halfway. `replace`: instead of the old key; `add`: in addition,
-    so that old cookies stay valid. null: no new key."""
+    """A new cookie key that the server gets in the middle of `duration_us`. `replace`: instead of the old
+    key; `add`: in addition, so that old cookies stay valid. null: no new key."""
     flood: Flood | None = None
     """A simultaneous SYN flood. Half-open connections remain afterwards, so no load may follow in the job."""
 

@@ -107,8 +107,8 @@ class OriginTlsSession(RecordPart):
     early_bytes: Count
     """Bytes of early data that the origin had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
-    """The time for which the origin held its first response back until the handshake was complete; 0 if it
-    did not."""
+    """The time for which the origin held its first response back until the handshake was complete; 0 if the
+    response was not held back."""
 
 
 class TlsSession(RecordPart):

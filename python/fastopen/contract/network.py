@@ -71,7 +71,7 @@ class LinkDirection(Part):
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
     """The size of the queue: bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
-    """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also those
+    """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also packets
     that wait too long (RFC 8289), `fq_codel` uses codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without codel, and serves the queues in turn, by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
@@ -125,7 +125,7 @@ class Network(Part):
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that each of these hosts is behind the middlebox, drawn from the seed."""
+    """The probability that each host in `path_hosts` is behind the middlebox. The seed decides."""
     names: NameLookup = "none"
     """The client's source of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind the
     link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast

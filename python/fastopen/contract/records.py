@@ -1,4 +1,4 @@
-"""Define the output of the world program: one JSON record a line, with its kind in `type`.
+"""Define the output of the world program: one JSON record on each line, with its kind in `type`.
 
 Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
 validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for

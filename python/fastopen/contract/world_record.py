@@ -97,7 +97,7 @@ class WorldRecord(RecordPart):
     hosts: dict[str, str]
     """Maps the names of hosts to their addresses."""
     path_hosts: list[str] | None = None
-    """The hosts behind the middlebox; null: there is none."""
+    """The hosts behind the middlebox; null: there is no middlebox."""
     sysctls: Sysctls
     routes: Routes
     nice: int

@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary. Options, keys in files, arguments, columns and phrases use its fields."""
+    """A setting that may vary. Options, keys in files, arguments, columns and phrases are made from it."""
 
     name: str
     """Name of the argument in Python, and of the option."""

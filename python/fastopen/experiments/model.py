@@ -81,7 +81,7 @@ class Setup(BaseModel):
 
 
 class Experiment(BaseModel):
-    """Pages x networks x setups x transports x engines, each loaded `repeats` times, in base units."""
+    """Every combination of page, network, setup, transport and engine is loaded `repeats` times."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """Page x network x setup x arm x engine. `network` and `setup` are indices into the experiment."""
+    """Page, network, setup, arm and engine. `network` and `setup` are indices into the experiment's lists."""
 
     index: int
     page: str

@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties, each with its source or marked as assumed. A rig is a set of them.
+An experiment's file declares properties, each with a source or assumed. A rig is a set of properties.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -130,7 +130,7 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the settings of a page on a rig. Raises InputError if two properties exclude each other."""
+        """Return the settings of a page on a rig. Raises InputError if properties contradict each other."""
         own = [one for one in rig if one.is_about(page)]
         networks: list[Network] = []
         experiment: Experiment | None = None
@@ -241,7 +241,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal objects. The first is the document, and at its end it initiates all others."""
+    """Return a page of equal objects. The first is the document; when complete, it initiates the others."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

@@ -37,7 +37,7 @@ class VaryingFactors:
     registered: tuple[Factor, ...]
     """Varying factors of the registry."""
     varying: tuple[Factor, ...]
-    """Varying factors as users read them: if all networks have names, these replace RTT and rates."""
+    """Varying factors as users read them: if all networks have names, the names replace RTT and rates."""
     varying_rtt: bool
     """True if the RTT varies and is not implied by the networks' names."""
 

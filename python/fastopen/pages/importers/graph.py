@@ -22,7 +22,7 @@ _TEXTS_IN_MEMORY: Final = 32
 
 @dataclass
 class _Picture:
-    """The choices of a picture: the index of the first recorded one, and the URLs of unrecorded ones."""
+    """The choices of a picture: the index of the first recorded choice, and the URLs of unrecorded ones."""
 
     recorded: int | None = None
     missing: dict[str, None] = field(default_factory=dict)

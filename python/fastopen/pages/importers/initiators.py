@@ -110,8 +110,8 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """If a parser made the request long after its document ended, return the script or stylesheet that
-        arrived last before the request; otherwise return `recorded`.
+        """If a parser made the request long after the end of its document, return the script or stylesheet
+        that arrived last before the request; otherwise return `recorded`.
 
         A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
         a wait depends on the network. As processing, it would be equally long on every network.

@@ -15,8 +15,8 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """Find the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight and
-    its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
+    """Find the phases of a page's entries. A chain of redirects counts as one fetch, and so do a preflight
+    and its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
     handlers begin before `onLoad`."""
 
     def __init__(self, entries: Sequence[Exchange], load_at: float | None) -> None:

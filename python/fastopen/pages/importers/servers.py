@@ -16,7 +16,7 @@ _UNEXPLAINED: Final = 0.5
 
 
 class Servers:
-    """Estimate server times in ms, from the rate of the recording's link."""
+    """Estimates server think and send times in ms from the rate of the recording's link."""
 
     def __init__(
         self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False

@@ -30,7 +30,7 @@ _AHEAD_MS: Final = 20.0
 def page_with_times(
     exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges; `head` has the file's facts about the page itself."""
+    """Return the page of these exchanges. `head` has the file's facts about the page itself."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)

@@ -63,7 +63,8 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The parts of a record that are used. `body` has no chunked framing; `head` is the parsed HTTP head."""
+    """The parts of a record that pages need. `body` has no chunked framing; `head` is the parsed HTTP
+    head."""
 
     kind: str
     id: str
@@ -187,7 +188,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole, instead of record by record as recommended."""
+    """Return True if the file is compressed as a whole, instead of record by record as WARC recommends."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -371,7 +372,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return a record's content. Raises ValueError above MAX_PIECE_BYTES: it may unpack to any size."""
+    """Return a record's content. Raises ValueError if this unpacks to more than MAX_PIECE_BYTES."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)

@@ -211,7 +211,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
-    """Return True if the body may be compressed. If no headers were recorded, this is assumed for text."""
+    """Return True if the body may be compressed. Without recorded headers, this is assumed for text."""
     mime = coerce.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 
