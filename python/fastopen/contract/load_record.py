@@ -18,9 +18,9 @@ class Resolver(RecordPart):
     """The resolver's view of the lookup of one name."""
 
     queries: Count
-    """Queries that arrived at the resolver."""
+    """The number of queries that arrived at the resolver."""
     answers: Count
-    """Queries that the resolver answered."""
+    """The number of queries that the resolver answered."""
 
 
 class Lookup(RecordPart):
@@ -33,7 +33,7 @@ class Lookup(RecordPart):
     """The time at which the client knew the address; null: never. For clients that do not report it, the
     arrival of the resolver's first answer."""
     queries: Count
-    """Queries that the client sent, or that reached the resolver if the client does not report them."""
+    """The number of queries that the client sent, or that reached the resolver if the client reports none."""
     error: str | None = None
     """The reason for a failed lookup; null: it did not fail."""
     resolver: Resolver
@@ -97,7 +97,7 @@ class Evidence(RecordPart):
     segments_in: Count
     """Segments received, including duplicates."""
     retransmits: Count
-    """Retransmitted segments."""
+    """The number of retransmitted segments."""
 
 
 class OriginTlsSession(RecordPart):
@@ -155,11 +155,11 @@ class TcpSample(RecordPart):
 
 
 class Packets(RecordPart):
-    """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams. Length fields
-    separate packets that share a datagram (RFC 9000 section 12.2)."""
+    """The numbers of QUIC packets that crossed a socket in one direction, by type. Packets that share a
+    datagram are counted by their length fields (RFC 9000 section 12.2)."""
 
     datagrams: Count
-    """UDP datagrams."""
+    """The number of UDP datagrams."""
     bytes: Count
     """Bytes in the datagrams, without headers of UDP and IP."""
     initial: Count
@@ -172,7 +172,7 @@ class Packets(RecordPart):
 
 
 class QuicEnd(RecordPart):
-    """The packets that one end of a QUIC connection sent, received and lost, and its RTT."""
+    """The numbers of packets that one end of a QUIC connection sent, received and lost, and the end's RTT."""
 
     sent: Packets
     received: Packets
@@ -184,7 +184,7 @@ class QuicEnd(RecordPart):
 
 
 class Quic(RecordPart):
-    """The packets that crossed the sockets of both ends of a QUIC connection."""
+    """The numbers of packets that crossed the sockets of both ends of a QUIC connection."""
 
     client: QuicEnd
     origin: QuicEnd | None
@@ -217,7 +217,7 @@ class Connection(RecordPart):
     origin: Evidence | None
     """The kernel's view of the origin's end."""
     quic: Quic | None = None
-    """The packets of a QUIC connection, on which the kernels report nothing; null: a TCP connection."""
+    """The numbers of packets of a QUIC connection, of which kernels know nothing; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
     """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
     of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
@@ -225,13 +225,13 @@ class Connection(RecordPart):
 
     @property
     def carried_syn_data(self) -> bool:
-        """Return True if either end's kernel saw data in the SYN acknowledged."""
+        """Return True if data in the SYN was acknowledged, according to the kernel of either end."""
         return any(end is not None and end.syn_data_acked for end in (self.client, self.origin))
 
 
 class GivenUp(RecordPart):
-    """Connections without a request that the client closed before a segment from the server arrived
-    (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore these connections."""
+    """The numbers of connections without a request that the client closed before a segment from the server
+    arrived (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore them."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -240,7 +240,7 @@ class GivenUp(RecordPart):
 
 
 class CrossTraffic(RecordPart):
-    """The bytes of cross traffic that the kernels of its receivers received in order during the load."""
+    """The numbers of bytes of cross traffic that the receivers' kernels received in order during the load."""
 
     down_bytes: Count | None
     """Bytes to the client; null: no cross traffic was requested in this direction."""
@@ -276,9 +276,9 @@ class Browser(RecordPart):
     frames: Items[Frame] = Field(default=[])
     """The pictures of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
-    """Pictures that were left out, since a load keeps at most 4 MiB of them."""
+    """The number of pictures that were left out, since a load keeps at most 4 MiB of pictures."""
     dialogs: Count = 0
-    """Dialogs that the page opened (`alert` and the like). Each was answered at once."""
+    """The number of dialogs that the page opened (`alert` and the like). Each was answered at once."""
 
 
 class Listener(RecordPart):
@@ -291,13 +291,13 @@ class Listener(RecordPart):
     """The number of connections with data in their SYN that may wait for the end of their handshake
     (TCP_FASTOPEN), 0 if there is no queue; the smallest of all listeners. null: it could not be read."""
     connections: Count
-    """Connections of the load to this listener."""
+    """The number of the load's connections to these listeners."""
     syn_data: Count
-    """Connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
+    """The number of connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
 
 
 class Upstream(RecordPart):
-    """Connections of an external server to the origins behind it during a load."""
+    """The numbers of an external server's connections to the origins behind it during a load."""
 
     connections: Count
     """The number of connections that the external server opened to the origins."""
@@ -334,7 +334,7 @@ class LoadRecord(RecordPart):
     client_address: str
     """The client's address, different for each load."""
     cookies_before: Count
-    """TFO cookies of these origins that the client held at the beginning."""
+    """The number of TFO cookies of these origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
     """The place at which times of requests and connections were observed."""
     browser: Browser | None = None
@@ -342,7 +342,7 @@ class LoadRecord(RecordPart):
     unknown_requests: Count = Field(
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
-    """Requests for resources that the page does not have. The origins answered with 404."""
+    """The number of requests for resources that the page does not have. Origins answered them with 404."""
     unmatched: list[str] = Field(default=[])
     """The unknown requests, each with its method: `GET http://a.test/x`."""
     lookups: Items[Lookup] = Field(default=[])

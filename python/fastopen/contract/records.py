@@ -28,7 +28,7 @@ class PacketsRecord(RecordPart):
     pcapng: str
     """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
     dropped: Count
-    """Packets of the load that were left out because there was no room for them."""
+    """The number of the load's packets that were left out because there was no room for them."""
 
 
 class EndRecord(RecordPart):
@@ -66,11 +66,11 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """A line that violates the contract. The text gives the reason."""
+    """Raised for a line that violates the contract. The message is the reason."""
 
 
 class ContractError(RecordError):
-    """The error that the world program speaks another version of the contract."""
+    """Raised if the world program speaks another version of the contract."""
 
 
 def parse_record(line: bytes | str) -> Record:

@@ -67,31 +67,31 @@ class TransactionsRecord(RecordPart):
     cookies_before: Count
     """The number of hosts whose cookie the client held at the beginning."""
     begun: Count
-    """Transactions that began."""
+    """The number of transactions that began."""
     not_begun: Count
-    """Transactions that were due but never began, because 20,000 were under way or no address was left."""
+    """The number of due transactions that never began: 20,000 were under way, or no address was left."""
     arrived_over_us: Count
     """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count
     """The time from the start until the last transaction ended."""
     answered: Count
-    """Transactions with a complete response."""
+    """The number of transactions with a complete response."""
     answered_over_us: Count
     """The time from the first complete response to the last one."""
     failures: dict[str, Count]
     """Maps the ten most frequent failures of the other transactions to their numbers of occurrences."""
     syn_data: Count
-    """Transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
+    """The number of transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
-    """Transactions with data in their SYN that was not acknowledged, and was retransmitted after the
-    handshake."""
+    """The number of transactions with data in their SYN that was not acknowledged, and was retransmitted
+    after the handshake."""
     retransmits: Count
-    """Segments that the client's end retransmitted."""
+    """The number of segments that the client's end retransmitted."""
     latency_us: list[Pair]
     """Latencies of answered transactions, from when they were due to their last byte: a histogram (HDR, four
     significant digits), as pairs of a value and its number of occurrences."""
     late: Count
-    """Transactions that began over `late_us` after they were due."""
+    """The number of transactions that began more than `late_us` after they were due."""
     lateness_us: list[Pair]
     """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count
@@ -99,7 +99,7 @@ class TransactionsRecord(RecordPart):
     fastopen_queue: Count | None
     """The smallest Fast Open queue of the server's listeners; null: it could not be read."""
     flood_syns: Count
-    """SYNs that the flood sent."""
+    """The number of SYNs that the flood sent."""
     counters: Counters
     link: Link
     core: ServerCore | None

@@ -17,7 +17,7 @@ class MeasuredRtt(RecordPart):
     median: Count
     """The median of the measured RTTs."""
     samples: Count
-    """Probes that were answered."""
+    """The number of probes that were answered."""
 
     @property
     def net(self) -> int:

@@ -102,7 +102,7 @@ class Asked:
     """Named networks whose RTT and rates are requested."""
 
     def networks(self) -> list[Network]:
-        """Return the networks without duplicates. Raises InputError."""
+        """Return the requested networks, without duplicates. Raises InputError."""
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
