@@ -93,9 +93,9 @@ class Evidence(RecordPart):
     """Bytes sent, including retransmissions."""
     bytes_received: Count
     segments_out: Count
-    """Segments sent, including retransmissions."""
+    """The number of segments sent, including retransmissions."""
     segments_in: Count
-    """Segments received, including duplicates."""
+    """The number of segments received, including duplicates."""
     retransmits: Count
     """The number of retransmitted segments."""
 
@@ -129,7 +129,7 @@ class TlsSession(RecordPart):
     resumed: bool
     """True if the connection resumed an earlier session."""
     early_bytes: Count = 0
-    """Bytes of accepted early data."""
+    """The number of bytes of accepted early data."""
     hello_bytes: Count
     """The size of the ClientHello; 0 for QUIC, which pads it to whole datagrams."""
     sent_bytes: Count
@@ -147,7 +147,7 @@ class TcpSample(RecordPart):
     """The time since the start of the load."""
     congestion_window_segments: Count
     in_flight_segments: Count
-    """Segments neither acknowledged nor considered lost, including retransmitted ones."""
+    """The number of segments neither acknowledged nor considered lost, including retransmitted segments."""
     segment_bytes: Count
     """The maximum segment size for sending."""
     rtt_us: Count
@@ -164,10 +164,10 @@ class Packets(RecordPart):
     """Bytes in the datagrams, without headers of UDP and IP."""
     initial: Count
     zero_rtt: Count
-    """Packets of early data."""
+    """The number of packets with early data."""
     handshake: Count
     one_rtt: Count
-    """Packets with a short header."""
+    """The number of packets with a short header."""
     retry: Count
 
 
@@ -254,7 +254,7 @@ class Frame(RecordPart):
     at_ns: Nanoseconds
     """The time since the navigation's start; 0: the picture from before the navigation."""
     jpeg: str
-    """The picture, a JPEG in base64."""
+    """The picture as a JPEG, in base64."""
 
 
 class Browser(RecordPart):
@@ -270,7 +270,7 @@ class Browser(RecordPart):
     largest_contentful_paint_ns: Nanoseconds | None
     """Largest contentful paint; null: nothing was painted."""
     screenshot_png: str | None = None
-    """The picture at the end of the load, in base64, if the job requested it."""
+    """The picture at the end of the load as a PNG, in base64, if the job requested it."""
     screenshot_error: str | None = None
     """The reason why `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
@@ -302,7 +302,7 @@ class Upstream(RecordPart):
     connections: Count
     """The number of connections that the external server opened to the origins."""
     syn_data: Count
-    """Connections with data in their SYN that the origins' kernel accepted."""
+    """The number of connections with data in their SYN that the origins' kernel accepted."""
 
 
 class Server(RecordPart):
@@ -312,7 +312,7 @@ class Server(RecordPart):
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
-    """The server's connections to the origins behind it; 0 in older records, which did not count them."""
+    """Counts of the server's connections to the origins behind it; 0 in older records, which lack them."""
 
 
 class LoadRecord(RecordPart):

@@ -105,8 +105,8 @@ class Network(Part):
     down: LinkDirection
     up: LinkDirection
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
-    """Extra RTTs by the page's host names. Half is added before the queue on the way down, half after the
-    link on the way up."""
+    """Maps hosts of the page to their extra RTTs. Half is added before the queue on the way down, half after
+    the link on the way up."""
     ip: Ip = "4"
     """The version of IP of all hosts, the client and the resolver."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500

@@ -50,7 +50,7 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The transactions of a load that requested them."""
+    """The results of a load's transactions."""
 
     type: Literal["transactions"]
     job: str

@@ -53,7 +53,7 @@ class Sysctls(RecordPart):
 
 
 class Route(RecordPart):
-    """The kernel's TCP settings on a new connection."""
+    """The TCP settings that the kernel uses for a new connection."""
 
     congestion_control: str
     initial_window_segments: Count
@@ -61,7 +61,7 @@ class Route(RecordPart):
 
 
 class Routes(RecordPart):
-    """The TCP settings on new connections in both namespaces."""
+    """The TCP settings for new connections in both namespaces."""
 
     client: Route
     origins: Route

@@ -250,7 +250,7 @@ class Asked:
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error into an InputError that names the setting, or the factors in `parts`."""
+        """Turn a model's error into an InputError that names the factors (of `parts`) or the setting."""
         try:
             yield
         except ValidationError as error:

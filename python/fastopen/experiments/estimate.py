@@ -40,9 +40,9 @@ class Pace:
     costs: Mapping[str, float]
     """Estimated cost of one load of each pending job."""
     left: float
-    """Cost of the pending loads."""
+    """Estimated cost of the pending loads."""
     done: float = 0.0
-    """Cost of the finished loads, repetitions included."""
+    """Estimated cost of the finished loads, repetitions included."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod

@@ -229,7 +229,7 @@ class Factor:
         return self.words.get(text) or self.phrase.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
-        """Return the value as a phrase that names the factor."""
+        """Return the value as a phrase that is clear without context."""
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:

@@ -45,9 +45,9 @@ NAMED_NETWORKS: Final = {
         " rates: Ookla's medians of Europe in the second quarter of 2023, rounded",
     ),
 }
-# Networks of a run without any setting of the network.
+# Networks of a run that sets no network, RTT, rate or trace.
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
-# Network whose rates apply if a run sets only an RTT.
+# The network whose rates apply to a run that sets only some of RTT and rates.
 RATES_BY_DEFAULT: Final = "broadband"
 
 

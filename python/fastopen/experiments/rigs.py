@@ -69,7 +69,7 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""Properties with different names."""
+"""A set of properties with different names."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Variation(BaseModel):
     down: Share = 0.05
     """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
     up: Share = 0.05
-    """Spread of the rate from the client, for the same reason."""
+    """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
     """Spread of server think times. A recording shows each once, under the server's load at that time."""
     explanations: bool = True

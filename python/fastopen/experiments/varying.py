@@ -35,7 +35,7 @@ class VaryingFactors:
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """Varying factors of the registry."""
+    """The varying factors, as FACTORS defines them."""
     varying: tuple[Factor, ...]
     """Varying factors as users read them: if all networks have names, the names replace RTT and rates."""
     varying_rtt: bool
