@@ -114,7 +114,7 @@ class InitiatorResolver:
         that arrived last before the request; otherwise return `recorded`.
 
         A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
-        a wait depends on the network. As processing, it would be equally long on every network.
+        a wait depends on the network. If it counted as processing, it would be equally long on every network.
         """
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:

@@ -86,7 +86,8 @@ def navigated_or_widest(graph: Graph) -> list[int]:
 
 def all_wide(graph: Graph) -> list[int]:
     """Return the indices of the documents that lead to at least five other exchanges and belong to no other
-    page, or else of the document that leads to the most. Used for mirrors, which may contain many pages."""
+    page, or else of the document that leads to the most exchanges. Used for mirrors, which may contain many
+    pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()

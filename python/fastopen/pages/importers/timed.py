@@ -132,7 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a root that arrived before its page began to the page's start, from which browsers count."""
+    """Move a root that arrived before its page began to the page's start, where browsers' times begin."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
