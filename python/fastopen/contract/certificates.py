@@ -1,9 +1,9 @@
 """Compute the sizes of certificate chains by kind.
 
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
-have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature, so
-the bytes by which a signature of the kind would be larger are added to the chain. Both messages are in one
-flight, so the flight has the exact size.
+have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature. If
+the kind's signature would be larger, the difference is added to the chain. The messages Certificate and
+CertificateVerify are in one flight, so the flight has the exact size.
 """
 
 from collections.abc import Mapping
@@ -12,16 +12,15 @@ from typing import Final, Literal, get_args
 
 CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128s", "merkle-tree"]
 
-# Names, extensions and DER of the two certificates of a public chain, without keys and signatures: 598 bytes
-# of a leaf of Let's Encrypt from November 2024 (908 bytes) with two timestamps, and 506 of the intermediate
-# E5 (1,115 bytes).
+# Size of the two certificates of a public chain without keys and signatures: 598 of the 908 bytes of a leaf
+# with two timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate E5.
 STRUCTURE_BYTES: Final = 598 + 506
-# Parts of STRUCTURE_BYTES: the list of two timestamps without signatures (RFC 6962 section 3.3), and the
-# intermediate.
+# Parts of STRUCTURE_BYTES: the list of two timestamps without their signatures (RFC 6962 section 3.3), and
+# the intermediate certificate.
 TIMESTAMPS_BYTES: Final = 124
 INTERMEDIATE_BYTES: Final = 506
 
-# The signature in the CertificateVerify of origins: P-256 in DER.
+# Size of the signature in an origin's CertificateVerify: ECDSA with P-256, encoded in DER.
 ECDSA_SIGNATURE_BYTES: Final = 71
 
 
@@ -47,8 +46,8 @@ PROOF_BYTES: Final = 23 * 32
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf with two timestamps and of an intermediate, plus the bytes by which their
-    kind's signature in CertificateVerify would exceed that of ECDSA."""
+    """Return the size of a leaf with two timestamps and of an intermediate, plus the difference between a
+    signature with `keys` and an ECDSA signature in CertificateVerify."""
     certificates = 2 * (keys.public_key_bytes + keys.signature_bytes) + 2 * timestamps.signature_bytes
     return STRUCTURE_BYTES + certificates + _beyond_ecdsa(keys)
 
@@ -58,8 +57,8 @@ def _beyond_ecdsa(key: Algorithm) -> int:
 
 
 def _merkle_tree(key: Algorithm) -> int:
-    """Return the bytes of a certificate with an inclusion proof instead of signatures, plus the bytes by
-    which its kind's signature in CertificateVerify would exceed that of ECDSA."""
+    """Return the size of a certificate with an inclusion proof instead of signatures, plus the difference
+    between a signature with `key` and an ECDSA signature in CertificateVerify."""
     structure = STRUCTURE_BYTES - TIMESTAMPS_BYTES - INTERMEDIATE_BYTES
     return structure + key.public_key_bytes + PROOF_BYTES + _beyond_ecdsa(key)
 
@@ -73,8 +72,8 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
     "merkle-tree": _merkle_tree(ML_DSA_44),
 }
-"""Bytes of each kind's chain, plus the bytes by which its signature in CertificateVerify would exceed that of
-ECDSA. The kind `merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""
+"""Size of each kind's chain, plus the difference between the kind's signature and an ECDSA signature in
+CertificateVerify. The kind `merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""
 CLASSICAL: Final = frozenset({"ecdsa", "rsa"})
-"""Kinds for which TLS 1.2 has code points."""
+"""Kinds whose signature algorithms have code points in TLS 1.2."""
 assert CHAIN_BYTES.keys() == {*get_args(CertificateKind)}

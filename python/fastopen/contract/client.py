@@ -34,7 +34,7 @@ _NULL_IS_DEFAULT: Final = (
     "phases",
 )
 
-# Settings that not every client supports, with the error's message and the end of the error's remedy.
+# Settings that not every client supports, each with the message of the error and the end of its remedy.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", ", or --view=first"),
@@ -76,17 +76,17 @@ class Client(Part):
     name: NotEmpty | None = None
     """The name in tables, if it is not the kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and its arguments: required with the kind `command`, forbidden with others. No word has a
-    NUL or more than 131,071 bytes, and the first is not empty."""
+    """The program and its arguments: required with the kind `command`, forbidden with others. No word
+    contains a NUL or is longer than 131,071 bytes, and the first word is not empty."""
     isolate: bool = False
     """True if a command sees only programs, libraries, fonts and certificates instead of all files of the
     machine (docs/security.md). Clients of other kinds never see more than that."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
-    """Exit codes, in addition to 0, with which a command has loaded the page. Some programs have a code for
-    HTTP errors, and a recorded page may contain such errors."""
+    """Exit codes, in addition to 0, that mean that a command has loaded the page. Some programs have a code
+    for HTTP errors, and a recorded page may contain such errors."""
     profile: Profile = "browser"
-    """The order of the loader's requests: as by a browser (`browser`), or as by a parallel downloader with a
-    list of URLs (`mget`). The profile also sets the values of keys that are null."""
+    """The order of the loader's requests: that of a browser (`browser`), or of a parallel downloader that has
+    a list of URLs (`mget`). The profile also sets the values of keys that are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
     """Parallel connections to one server, with HTTP/1; null: 6, with `mget` 5."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
@@ -98,20 +98,21 @@ class Client(Part):
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
     """The phases to load; `load` is required. null: the default."""
     fixed_scripts: bool = False
-    """True if scripts of the page have the same clock and random numbers in each load, in clients that run
-    scripts (`chromium`): `Date` begins at the time of the recording and advances with each call, and
-    `Math.random` has a fixed sequence."""
+    """True if scripts of the page get the same times and random numbers in each load (only in `chromium`,
+    which runs scripts): `Date` begins at the time of the recording and advances with each call, and
+    `Math.random` returns a fixed sequence."""
     screenshot: bool = False
-    """True to keep a picture of the page at the end of a load, for clients that can take one (`chromium`)."""
+    """True to keep a picture of the page at the end of a load, for clients that draw pictures
+    (`chromium`)."""
     filmstrip: bool = False
-    """True to keep a picture of the page at each change, for the same clients."""
+    """True to keep a picture of the page at each change, for clients that draw pictures (`chromium`)."""
     view: View = "first"
-    """`first`, or `repeat` for clients with a cache (`chromium`): each load is then a second view, with the
-    cache of a first view."""
+    """`first`, or for clients with a cache (`chromium`) `repeat`: each load is a second view of the page,
+    with the cache that a first view has filled."""
     request_heads: RequestHeads = "own"
-    """`recorded`, for clients with request heads of their own (`chromium`): requests have the page's
-    `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always have this
-    size."""
+    """`own`: the client chooses the heads of its requests. `recorded` (only `chromium`): requests have the
+    page's `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always
+    have this size."""
     h3_fallback_us: Annotated[int, Field(ge=0, le=RTT_MAX_US)] | None = None
     """The time without a complete QUIC handshake, counted for each host, after which the loader also opens a
     TCP connection with HTTP/2. The loader then uses the connection that is ready first. null: only QUIC."""

@@ -65,13 +65,13 @@ class ClientType:
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Texts that replace the placeholder HTTP, by version, if they differ from the version."""
+    """Maps an HTTP version to the text that replaces HTTP in `command_line`, if it is another text."""
     http_features: Mapping[str, str] = field(default_factory=dict)
-    """Versions of HTTP that some builds lack, with their names in the output of `--version`."""
+    """Maps HTTP versions that some builds lack to their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()
-    """Exit codes for HTTP errors. Like 0, they mean that a load is complete."""
+    """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()
-    """The settings in OwnSetting that the client supports. The others do not apply to it."""
+    """The settings in OwnSetting that the client supports. Other settings do not apply to it."""
     cache: bool = False
     """True if the client caches responses for its next view (RFC 9111)."""
     paints: bool = False
@@ -85,12 +85,13 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
-    """Versions of HTTP and sessions that `--arms all` omits, since some builds or commands lack them."""
+    """HTTP versions and sessions that `--arms all` omits, since not every build or command supports them."""
     ours: bool = False
-    """True if the client is a part of fastopen, which can read its sockets and give it session tickets."""
+    """True if the client is a part of fastopen, so that fastopen can read its sockets and give it session
+    tickets."""
     tickets_kept: int | None = None
     """The number of session tickets that the client keeps for each host; each serves one connection. None:
-    all that an origin sends."""
+    all tickets that an origin sends."""
     reads_bodies: bool = True
     """True if the client follows references in bodies, and therefore needs bodies with references."""
     loads_everything: bool = False
@@ -102,16 +103,16 @@ class ClientType:
     start_s: float = 0.0
     """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
-    """Seconds of processor time for a load in virtual time, in addition to those for the loader."""
+    """Seconds of processor time by which a load in virtual time takes longer than with the loader."""
     virtual_resource_s: float = 0.0
-    """Seconds of processor time for each resource of the page, in addition to those of the loader."""
+    """Seconds of processor time by which each resource of the page takes longer than with the loader."""
     worlds_per_core: float = 4
     """Worlds that can run in parallel on a core with the engine `host` without changing results
     (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """Seconds by which a world may exceed a load's time limit without writing a record before it is ended.
-    They cover building and measuring, fetching cookies, and starting the client. The launcher of the virtual
-    engine ends a silent kernel earlier."""
+    """A world is ended if it writes no record for a load's time limit plus this number of seconds, which
+    cover building and measuring the world, fetching cookies, and starting the client. The launcher of the
+    virtual engine ends a silent kernel earlier."""
 
     def find(self) -> Path:
         """Return the path of the client's program. Raises MachineError that names the package to install."""
@@ -219,7 +220,7 @@ _TOOLS: Final = (
         http_in_the_clear=_HTTP11,
         http_over_tls=_HTTP11,
     ),
-    # aria2's resolver (c-ares) asks a name server and reads no hosts file.
+    # aria2's resolver (c-ares) queries a name server and does not read the hosts file, so it is switched off.
     _tool(
         "aria2c",
         "as curl, each file over one connection",

@@ -1,4 +1,4 @@
-"""Define the kinds of invalid loads, which `report/assets/explained_kinds.toml` explains to users."""
+"""Define the reasons why loads are invalid. `report/assets/explained_kinds.toml` explains them to users."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -16,8 +16,8 @@ class InvalidKind(StrEnum):
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
     """A counter or a socket shows Fast Open although the transport has none."""
     NO_SYN_DATA = "no_syn_data"
-    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, this
-    holds only for connections opened after a handshake with the same host that lost nothing."""
+    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, only
+    connections count that were opened after a handshake with the same host had completed without loss."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
     """The client held a cookie before the first connection to a host, although cookies should be cold."""
     NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
@@ -36,11 +36,11 @@ class InvalidKind(StrEnum):
     """Fewer connections to a host resumed a session than the client had tickets, or the two ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
     """A connection carried early data although the load has none, or an origin accepted early data although
-    it should reject it."""
+    it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
     """Fewer connections to a host than the client had tickets began with early data that the origin read
-    before the handshake was complete. This holds only for connections that lost nothing and whose first
-    request was safe, fitted into a SYN with data, and was ready before the handshake was complete."""
+    before the handshake was complete. Only connections count that lost nothing and whose first request was
+    safe, fitted into a SYN with data, and was ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
     """An origin held its response to early data back until the handshake was complete: no time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"

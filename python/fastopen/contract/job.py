@@ -70,8 +70,8 @@ class Transactions(Part):
     syncookies: Annotated[int, Field(ge=0, le=2)] = 0
     """`net.ipv4.tcp_syncookies` of the origins. 0: no SYN cookies; 1: if a queue is full; 2: always."""
     new_key: Literal["replace", "add"] | None = None
-    """A new cookie key that the server gets halfway. `replace`: instead of the old key; `add`: in addition,
-    so that old cookies stay valid. null: no new key."""
+    """A new cookie key that the server gets in the middle of `duration_us`. `replace`: instead of the old
+    key; `add`: in addition, so that old cookies stay valid. null: no new key."""
     flood: Flood | None = None
     """A simultaneous SYN flood. Half-open connections remain afterwards, so no load may follow in the job."""
 
@@ -83,8 +83,8 @@ class LoadSpec(Part):
     """The id, repeated in the load's record."""
     transport: Transport
     """The use of TCP Fast Open by the kernels, and of TLS by the origins. With TLS, every origin uses TLS on
-    its port, even for http URLs (synthetic bodies then refer to https URLs). With `security` `recorded`, only
-    origins of https URLs use TLS."""
+    its port, even for http URLs (synthetic bodies then refer to https URLs), unless `security` is `recorded`:
+    then only origins of https URLs use TLS."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, forbidden with
     others. With `transactions`: `cold` gives each transaction its own client address, without cookies; with
@@ -126,17 +126,17 @@ class Job(Part):
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of a load."""
     start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
-    """In virtual time: the delay of a load's start after the usual phase of the kernel's timers."""
+    """In virtual time: the time from a multiple of the kernel's timer period (16.384 s) to a load's start."""
     shuffle_equal_requests: bool = False
-    """If resources become known at the same byte of a response, the loader requests them in an order drawn
-    from the seed (true), or in the page's order."""
+    """True if the loader requests resources that become known at the same byte of a response in an order
+    drawn from the seed. Otherwise it requests them in the page's order."""
     packets: bool = False
     """True to keep the packets of each load at both ends, in `packets` records before the load's record."""
     tcp_trace: bool = False
     """True to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
     fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """Only in soak tests: the number of a fault that changes the observations of each load, and that the
-    evidence must show."""
+    """Only in soak tests: the number of a fault that is added to the observations of each load. The rules of
+    evidence must then find the load invalid."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:

@@ -18,9 +18,9 @@ class Resolver(RecordPart):
     """The resolver's view of the lookup of one name."""
 
     queries: Count
-    """Queries that arrived at the resolver."""
+    """The number of queries that arrived at the resolver."""
     answers: Count
-    """Queries that the resolver answered."""
+    """The number of queries that the resolver answered."""
 
 
 class Lookup(RecordPart):
@@ -33,7 +33,7 @@ class Lookup(RecordPart):
     """The time at which the client knew the address; null: never. For clients that do not report it, the
     arrival of the resolver's first answer."""
     queries: Count
-    """Queries that the client sent, or that reached the resolver if the client does not report them."""
+    """The number of queries that the client sent, or that reached the resolver if the client reports none."""
     error: str | None = None
     """The reason for a failed lookup; null: it did not fail."""
     resolver: Resolver
@@ -46,12 +46,12 @@ class Request(RecordPart):
     resource: Count
     """The index of the resource in the page."""
     url: str | None = None
-    """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or is
-    another choice of the same picture."""
+    """With recorded bodies: the requested URL, if it differs from the resource's URL in port or query, or
+    names another version of the same picture (`srcset`)."""
     connection: Count | None
     """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The time at which the client could request the resource: the client knew of it, and processing was
+    """The time at which the client could request the resource: it knew of the resource, and processing was
     over."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
@@ -69,10 +69,10 @@ class Request(RecordPart):
     body_bytes: Count
     """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
-    """The use of a cached response. fresh: without a request (no connection, no bytes; `status` is the one
-    that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the browser
-    aborted the response and used the rest of another response with the same URL. null: it came over the
-    network."""
+    """The use of a cached response. fresh: no request was sent (no connection, no bytes; `status` is the
+    status that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the
+    browser aborted the response and used the rest of another response with the same URL. null: the response
+    came over the network."""
     error: str | None
     """The reason for a failed request; null: it did not fail."""
 
@@ -93,11 +93,11 @@ class Evidence(RecordPart):
     """Bytes sent, including retransmissions."""
     bytes_received: Count
     segments_out: Count
-    """Segments sent, including retransmissions."""
+    """The number of segments sent, including retransmissions."""
     segments_in: Count
-    """Segments received, including duplicates."""
+    """The number of segments received, including duplicates."""
     retransmits: Count
-    """Retransmitted segments."""
+    """The number of retransmitted segments."""
 
 
 class OriginTlsSession(RecordPart):
@@ -107,8 +107,8 @@ class OriginTlsSession(RecordPart):
     early_bytes: Count
     """Bytes of early data that the origin had read when the handshake was complete."""
     answer_held_ns: Nanoseconds
-    """The time for which the origin held its first response back until the handshake was complete; 0 if it
-    did not."""
+    """The time for which the origin held its first response back until the handshake was complete; 0 if the
+    response was not held back."""
 
 
 class TlsSession(RecordPart):
@@ -129,7 +129,7 @@ class TlsSession(RecordPart):
     resumed: bool
     """True if the connection resumed an earlier session."""
     early_bytes: Count = 0
-    """Bytes of accepted early data."""
+    """The number of bytes of accepted early data."""
     hello_bytes: Count
     """The size of the ClientHello; 0 for QUIC, which pads it to whole datagrams."""
     sent_bytes: Count
@@ -147,7 +147,7 @@ class TcpSample(RecordPart):
     """The time since the start of the load."""
     congestion_window_segments: Count
     in_flight_segments: Count
-    """Segments neither acknowledged nor considered lost, including retransmitted ones."""
+    """The number of segments neither acknowledged nor considered lost, including retransmitted segments."""
     segment_bytes: Count
     """The maximum segment size for sending."""
     rtt_us: Count
@@ -155,36 +155,36 @@ class TcpSample(RecordPart):
 
 
 class Packets(RecordPart):
-    """QUIC packets that crossed a socket in one direction, by type, counted from the datagrams. Length fields
-    separate packets that share a datagram (RFC 9000 section 12.2)."""
+    """The numbers of QUIC packets that crossed a socket in one direction, by type. Packets that share a
+    datagram are counted by their length fields (RFC 9000 section 12.2)."""
 
     datagrams: Count
-    """UDP datagrams."""
+    """The number of UDP datagrams."""
     bytes: Count
     """Bytes in the datagrams, without headers of UDP and IP."""
     initial: Count
     zero_rtt: Count
-    """Packets of early data."""
+    """The number of packets with early data."""
     handshake: Count
     one_rtt: Count
-    """Packets with a short header."""
+    """The number of packets with a short header."""
     retry: Count
 
 
 class QuicEnd(RecordPart):
-    """The packets that one end of a QUIC connection sent, received and lost, and its RTT."""
+    """The numbers of packets that one end of a QUIC connection sent, received and lost, and the end's RTT."""
 
     sent: Packets
     received: Packets
     lost_packets: Count | None
     """Packets that this end reports as lost (RFC 9002 section 6). null: a client that is not part of fastopen
-    and reports nothing; its `sent` and `received` are then counted at its interface."""
+    and reports nothing; `sent` and `received` are then counted at the client's interface."""
     rtt_us: Count | None
     """The smoothed RTT that this end reports; null as for `lost_packets`."""
 
 
 class Quic(RecordPart):
-    """The packets that crossed the sockets of both ends of a QUIC connection."""
+    """The numbers of packets that crossed the sockets of both ends of a QUIC connection."""
 
     client: QuicEnd
     origin: QuicEnd | None
@@ -217,30 +217,30 @@ class Connection(RecordPart):
     origin: Evidence | None
     """The kernel's view of the origin's end."""
     quic: Quic | None = None
-    """The packets of a QUIC connection, on which the kernels report nothing; null: a TCP connection."""
+    """The numbers of packets of a QUIC connection, of which kernels know nothing; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
-    """The origin's end over time, if the job requested it (`tcp_trace`): a sample each twentieth of the RTT
-    (1 ms at least, 10 ms at most) that differs from the previous sample. If a load has more than 40,000
-    samples, every second sample is dropped, and the interval doubles."""
+    """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
+    of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
+    than 40,000 samples, every second sample is dropped, and the interval doubles."""
 
     @property
     def carried_syn_data(self) -> bool:
-        """Return True if either end's kernel saw data in the SYN acknowledged."""
+        """Return True if data in the SYN was acknowledged, according to the kernel of either end."""
         return any(end is not None and end.syn_data_acked for end in (self.client, self.origin))
 
 
 class GivenUp(RecordPart):
-    """Connections without a request that the client closed before a segment from the server arrived
-    (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore these connections."""
+    """The numbers of connections without a request that the client closed before a segment from the server
+    arrived (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore them."""
 
     connections: Count = 0
     syn_data: Count = 0
-    """Given-up connections that sent data in the SYN which the origin accepted, although the client did not
-    wait for the response."""
+    """The number of given-up connections whose SYN had data that the origin accepted, although the client did
+    not wait for the response."""
 
 
 class CrossTraffic(RecordPart):
-    """The bytes of cross traffic that the kernels of its receivers received in order during the load."""
+    """The numbers of bytes of cross traffic that the receivers' kernels received in order during the load."""
 
     down_bytes: Count | None
     """Bytes to the client; null: no cross traffic was requested in this direction."""
@@ -254,7 +254,7 @@ class Frame(RecordPart):
     at_ns: Nanoseconds
     """The time since the navigation's start; 0: the picture from before the navigation."""
     jpeg: str
-    """The picture, a JPEG in base64."""
+    """The picture as a JPEG, in base64."""
 
 
 class Browser(RecordPart):
@@ -270,15 +270,15 @@ class Browser(RecordPart):
     largest_contentful_paint_ns: Nanoseconds | None
     """Largest contentful paint; null: nothing was painted."""
     screenshot_png: str | None = None
-    """The picture at the end of the load, in base64, if the job requested it."""
+    """The picture at the end of the load as a PNG, in base64, if the job requested it."""
     screenshot_error: str | None = None
     """The reason why `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
     """The pictures of the page, in order, if the job requested them."""
     frames_dropped: Count = 0
-    """Pictures that were left out, since a load keeps at most 4 MiB of them."""
+    """The number of pictures that were left out, since a load keeps at most 4 MiB of pictures."""
     dialogs: Count = 0
-    """Dialogs that the page opened (`alert` and the like). Each was answered at once."""
+    """The number of dialogs that the page opened (`alert` and the like). Each was answered at once."""
 
 
 class Listener(RecordPart):
@@ -291,18 +291,18 @@ class Listener(RecordPart):
     """The number of connections with data in their SYN that may wait for the end of their handshake
     (TCP_FASTOPEN), 0 if there is no queue; the smallest of all listeners. null: it could not be read."""
     connections: Count
-    """Connections of the load to this listener."""
+    """The number of the load's connections to these listeners."""
     syn_data: Count
-    """Connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
+    """The number of connections with data in their SYN that the kernel accepted (TCPI_OPT_SYN_DATA)."""
 
 
 class Upstream(RecordPart):
-    """Connections of an external server to the origins behind it during a load."""
+    """The numbers of an external server's connections to the origins behind it during a load."""
 
     connections: Count
     """The number of connections that the external server opened to the origins."""
     syn_data: Count
-    """Connections with data in their SYN that the origins' kernel accepted."""
+    """The number of connections with data in their SYN that the origins' kernel accepted."""
 
 
 class Server(RecordPart):
@@ -312,7 +312,7 @@ class Server(RecordPart):
     listeners: Items[Listener]
     """Listeners on the port that the client connects to."""
     upstream: Upstream = Upstream(connections=0, syn_data=0)
-    """The server's connections to the origins behind it; 0 in older records, which did not count them."""
+    """Counts of the server's connections to the origins behind it; 0 in older records, which lack them."""
 
 
 class LoadRecord(RecordPart):
@@ -334,7 +334,7 @@ class LoadRecord(RecordPart):
     client_address: str
     """The client's address, different for each load."""
     cookies_before: Count
-    """TFO cookies of these origins that the client held at the beginning."""
+    """The number of TFO cookies of these origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
     """The place at which times of requests and connections were observed."""
     browser: Browser | None = None
@@ -342,7 +342,7 @@ class LoadRecord(RecordPart):
     unknown_requests: Count = Field(
         default=0, validation_alias=AliasChoices("unknown_requests", "strange_requests")
     )
-    """Requests for resources that the page does not have. The origins answered with 404."""
+    """The number of requests for resources that the page does not have. Origins answered them with 404."""
     unmatched: list[str] = Field(default=[])
     """The unknown requests, each with its method: `GET http://a.test/x`."""
     lookups: Items[Lookup] = Field(default=[])

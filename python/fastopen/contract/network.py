@@ -14,7 +14,7 @@ LOSS_MAX: Final = 0.5
 TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp")
-# Paths that break ClientHellos of several packets.
+# Paths that break connections whose ClientHello takes several packets.
 LARGE_HELLO_PATHS: Final = (
     *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
 )
@@ -23,7 +23,7 @@ Ip = Literal["4", "6"]
 IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40}
 # RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
 IPV6_MTU_MIN_BYTES: Final = 1280
-# A datagram of 1200 bytes, which each path must carry for QUIC, and the UDP header.
+# Size of the smallest datagram that each path must carry for QUIC: 1200 bytes and the UDP header.
 QUIC_UDP_BYTES: Final = 1208
 # Kinds of name lookups that use TLS.
 ENCRYPTED_NAMES: Final = ("dot", "doh")
@@ -67,11 +67,11 @@ class LinkDirection(Part):
     """The rate, counted in bytes of IP packets without the Ethernet header; null: no limit."""
     trace_ms: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
     """A Mahimahi trace, repeated without end: each number is a millisecond at which one packet of 1500 bytes
-    may leave. A trace requires a null rate, does not decrease, and ends after 0 ms and within a day."""
+    may leave. Requires a null rate. The numbers must not decrease; the last is above 0 and within a day."""
     queue_bytes: Annotated[Bytes, Field(ge=1)] | None
-    """Bytes that may wait for the link; null: no limit."""
+    """The size of the queue: bytes that may wait for the link; null: no limit."""
     aqm: Aqm = "none"
-    """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also those
+    """The rule for dropping packets in the queue: `none` drops packets that do not fit, `codel` also packets
     that wait too long (RFC 8289), `fq_codel` uses codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without codel, and serves the queues in turn, by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
@@ -105,8 +105,8 @@ class Network(Part):
     down: LinkDirection
     up: LinkDirection
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)
-    """Extra RTTs by the page's host names. Half is added before the queue on the way down, half after the
-    link on the way up."""
+    """Maps hosts of the page to their extra RTTs. Half is added before the queue on the way down, half after
+    the link on the way up."""
     ip: Ip = "4"
     """The version of IP of all hosts, the client and the resolver."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
@@ -114,26 +114,26 @@ class Network(Part):
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual`, it is the kernel if both give the same result to the microsecond: not with an AQM, which is a
-    child of `tbf` there. With a `path`, it is always the program. The world's record shows the choice."""
+    `virtual`, it is the kernel if both give the same result to the microsecond, which excludes AQMs (children
+    of `tbf`). With a `path`, it is always the program. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a
     trace. null: no traffic."""
     path: Path = "none"
-    """The effect of a middlebox between link and hosts on TCP Fast Open or QUIC, see [paths](../paths.md)."""
+    """The effect of a middlebox behind the link on TFO, TLS or QUIC, see [paths](../paths.md)."""
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that each of these hosts is behind the middlebox, drawn from the seed."""
+    """The probability that each host in `path_hosts` is behind the middlebox. The seed decides."""
     names: NameLookup = "none"
     """The client's source of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind the
     link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast
     Open if the load uses it. `dot` and `doh`: over one TLS connection (RFC 7858), or one HTTPS connection
     with HTTP/2 and a GET for each name (RFC 8484). The job's `tls` applies, also in loads in cleartext."""
     resolver_rtt_us: RttUs | None = None
-    """The RTT to the resolver, without queues; null: the link's RTT. With a different RTT, the program and
-    not the kernel implements the link."""
+    """The RTT to the resolver, without queues; null: the link's RTT. If the RTTs differ, the program and not
+    the kernel implements the link."""
     resolver: ResolverConduct = "answers"
     """The behaviour of the resolver. `drop-first`: the resolver ignores the first query for each name and
     type. `silent`: it ignores all queries. `nxdomain`: it knows no name. The loader sends a second query

@@ -11,10 +11,10 @@ from fastopen.contract.part import Part, RttUs, Scale, Word
 from fastopen.pages.model import HttpVersion
 from fastopen.pages.url import host_of
 
-# The number of tickets of a host that rustls' clients keep.
+# The number of tickets that a rustls client keeps for each host.
 TICKETS_MAX: Final = 8
 Http = Literal[HttpVersion, "recorded"]
-# Versions that a job may name. `recorded` is resolved in the experiment.
+# Versions that a job may name. An experiment replaces `recorded` before it makes jobs.
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
@@ -41,11 +41,11 @@ class Origins(Part):
     http3_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/3, whatever `http` is."""
     keep_alive: bool = True
-    """True if origins keep connections open, as HTTP/2 and HTTP/3 require."""
+    """True if origins keep connections open after a response. HTTP/2 and HTTP/3 require this."""
     think_scale: Scale = 1.0
     """The factor by which the page's `server_think_us` and `server_send_us` are multiplied."""
     one_address: bool = False
-    """True if all hosts share one address, and so one TFO cookie, as behind a replay tool. Only with the
+    """True if all hosts share one address, and so one TFO cookie, as with some replay tools. Only with the
     loader, in cleartext."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
     """The number of connections with data in their SYN that may wait for the end of their handshake
@@ -136,10 +136,10 @@ class Tls(Part):
     key_share: KeyShare = "x25519mlkem768"
     """The group of the key share in the loader's ClientHello. Other clients send their own."""
     session: SessionStart = "none"
-    """The way in which connections begin. `none`: without a session of an earlier visit, so the first
-    handshake with each host is a full one. `resumed`: with the session tickets of an earlier visit, which had
-    one connection to each host. `early`: like `resumed`, and the first request is early data (0-RTT) with the
-    ClientHello, if its method is safe."""
+    """The way in which TLS connections begin. `none`: without a session of an earlier visit, so the first
+    handshake with each host is a full handshake. `resumed`: with the session tickets of an earlier visit,
+    which had one connection to each host. `early`: like `resumed`, and the first request is early data
+    (0-RTT) with the ClientHello, if its method is safe."""
     tickets: Annotated[int, Field(ge=0, le=TICKETS_MAX)] = 2
     """The number of session tickets that an origin sends on a connection. Each ticket serves one connection
     of TLS 1.3, so the number limits the connections to a host that can resume a session of the earlier visit.
@@ -159,17 +159,17 @@ class Tls(Part):
     lifetime, so the client does not use them. `forgotten`: origins have lost the tickets' keys, so the client
     uses the tickets in vain."""
     certificates: CertificateKind | None = None
-    """The kind of certificates whose size is `chain_bytes`. Origins sign with ECDSA; larger keys and
-    signatures are padding. null: no kind."""
+    """The kind of certificates, which sets `chain_bytes` if that is missing. Origins always sign with ECDSA;
+    larger keys and signatures are padding. null: only `chain_bytes` sets the size."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
-    If missing, the size of `certificates`."""
+    If missing, the size for the kind in `certificates`."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
     own."""
     ech: Ech = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
-    placeholder that browsers send to hosts without a key; its size is that of the real extension."""
+    placeholder that browsers send to hosts without a key, which is as large as the real extension."""
     security: Security = "tls"
     """The URLs that are served over TLS if a load's transport has TLS: all with `tls`, only https URLs with
     `recorded`."""
@@ -177,7 +177,7 @@ class Tls(Part):
     @model_validator(mode="before")
     @classmethod
     def _of_before_tickets(cls, data: Any) -> Any:
-        """Convert old runs, which have `resumption` (true or false) instead of the number of tickets."""
+        """Convert settings of old runs, which have `resumption` (true or false) instead of `tickets`."""
         if not isinstance(data, Mapping) or "resumption" not in data:
             return data
         others = {key: value for key, value in data.items() if key != "resumption"}

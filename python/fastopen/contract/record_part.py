@@ -24,20 +24,20 @@ class LinkUse(RecordPart):
     """The use of one direction of the link during the load."""
 
     packets: Count
-    """Packets that were accepted: released, or still under way at the end of the load."""
+    """The number of packets that were accepted: released, or still under way at the end of the load."""
     bytes: Count
-    """Bytes of the accepted IP packets."""
+    """The size of all accepted IP packets together."""
     dropped_queue: Count
-    """Packets that were dropped because the queue was full, or by its management (`aqm`)."""
+    """The number of packets dropped because the queue was full, or by active queue management (`aqm`)."""
     dropped_loss: Count
-    """Packets that were lost at random."""
+    """The number of packets that were lost at random."""
     dropped_path: Count = 0
-    """Packets that a middlebox dropped, or answered itself."""
+    """The number of packets that a middlebox dropped, or answered itself."""
     overruns: Count
-    """Packets lost outside the link model: by the kernel before the link model received them, or because an
-    end was gone."""
+    """The number of packets lost outside the link model: in the kernel, before the link model received them,
+    or because an end was gone."""
     queue_bytes_max: Count | None
-    """The largest number of bytes in the queue; null if the kernel emulates the link and reports nothing."""
+    """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
     """The median time by which packets were released after they were due."""
     late_us_p99: Count

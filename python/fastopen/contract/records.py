@@ -1,8 +1,8 @@
-"""Define the output of the world program: one JSON record a line, with its kind in `type`.
+"""Define the output of the world program: one JSON record on each line, with its kind in `type`.
 
 Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
 validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
-jobs, tools/generate.py makes the JSON schema and the tables of docs/dev/contract.md from these models.
+jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models.
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ class PacketsRecord(RecordPart):
     pcapng: str
     """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
     dropped: Count
-    """Packets of the load that were left out because there was no room for them."""
+    """The number of the load's packets that were left out because there was no room for them."""
 
 
 class EndRecord(RecordPart):
@@ -66,11 +66,11 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """A line that violates the contract. The text gives the reason."""
+    """Raised for a line that violates the contract. The message is the reason."""
 
 
 class ContractError(RecordError):
-    """The error that the world program speaks another version of the contract."""
+    """Raised if the world program speaks another version of the contract."""
 
 
 def parse_record(line: bytes | str) -> Record:

@@ -8,7 +8,7 @@ from fastopen.contract.part import Part
 
 # A day.
 BLACKHOLE_TIMEOUT_MAX_S: Final = 86_400
-# Congestion controls that QUIC has in common with the kernel.
+# Congestion controls that both the kernel and the QUIC implementation have.
 QUIC_CONGESTION_CONTROLS: Final = ("cubic", "reno")
 ClientFastOpen = Literal["0x1", "0x5"]
 ListenerFastOpen = Literal["0x1", "0x2", "0x202", "0x402", "0x602"]
@@ -22,7 +22,7 @@ class Tcp(Part):
     initial_window_segments: Annotated[int, Field(ge=1, le=1000)] = 10
     """The initial congestion window, on the routes of both ends."""
     slow_start_after_idle: bool = True
-    """`net.ipv4.tcp_slow_start_after_idle` of both ends: true if the congestion window shrinks, at most to
+    """`net.ipv4.tcp_slow_start_after_idle` of both ends: true if the congestion window shrinks, but not below
     its initial size, when a connection sends nothing for longer than its retransmission timeout."""
     blackhole_timeout_s: Annotated[int, Field(ge=0, le=BLACKHOLE_TIMEOUT_MAX_S)] = 0
     """`net.ipv4.tcp_fastopen_blackhole_timeout_sec` of both ends: the time for which an end stops TFO after
@@ -34,5 +34,5 @@ class Tcp(Part):
     listener_fastopen: ListenerFastOpen = "0x2"
     """`net.ipv4.tcp_fastopen` of the hosts. `0x1`: Linux's default, without TFO for servers. `0x2`: data is
     accepted with a valid cookie. `0x202`: data is accepted with any cookie or none, and no cookies are given.
-    `0x402` and `0x602` are like `0x2` and `0x202`, and each listener has a queue. Warm cookies were given
-    earlier, under `0x2`."""
+    `0x402` and `0x602` are like `0x2` and `0x202`, but the kernel gives every listener a Fast Open queue. The
+    server gave warm cookies earlier, under `0x2`."""

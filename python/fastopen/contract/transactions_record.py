@@ -27,7 +27,7 @@ class ServerCore(RecordPart):
     user_us: Count
     """Time in processes of normal or higher priority. Counted in ticks, like the next three times."""
     nice_us: Count
-    """Time in processes of a lower priority, which are not the server."""
+    """Time in processes of a lower priority. The server is not one of them."""
     system_us: Count
     """Time in the kernel, for processes."""
     interrupts_us: Count
@@ -50,7 +50,7 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The transactions of a load that requested them."""
+    """The results of a load's transactions."""
 
     type: Literal["transactions"]
     job: str
@@ -60,47 +60,46 @@ class TransactionsRecord(RecordPart):
     valid: bool
     """True if the transactions count."""
     invalid: Items[Invalid]
-    """The reasons why the transactions do not count. Effects of overload, a flood or a change of key are not
-    among them."""
+    """The reasons why the transactions do not count. Effects of overload, a flood or a new key do not make
+    them invalid."""
     started_unix_ms: Count
     """The time at which transactions began."""
     cookies_before: Count
     """The number of hosts whose cookie the client held at the beginning."""
     begun: Count
-    """Transactions that began."""
+    """The number of transactions that began."""
     not_begun: Count
-    """Transactions that were due and did not begin: 20,000 were under way, or there were no addresses
-    left."""
+    """The number of due transactions that never began: 20,000 were under way, or no address was left."""
     arrived_over_us: Count
     """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count
     """The time from the start until the last transaction ended."""
     answered: Count
-    """Transactions with a complete response."""
+    """The number of transactions with a complete response."""
     answered_over_us: Count
     """The time from the first complete response to the last one."""
     failures: dict[str, Count]
-    """The ten most frequent failures of the other transactions, with their numbers of occurrences."""
+    """Maps the ten most frequent failures of the other transactions to their numbers of occurrences."""
     syn_data: Count
-    """Transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
+    """The number of transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
-    """Transactions with data in their SYN that was not acknowledged, and was retransmitted after the
-    handshake."""
+    """The number of transactions with data in their SYN that was not acknowledged, and was retransmitted
+    after the handshake."""
     retransmits: Count
-    """Segments that the client's end retransmitted."""
+    """The number of segments that the client's end retransmitted."""
     latency_us: list[Pair]
     """Latencies of answered transactions, from when they were due to their last byte: a histogram (HDR, four
-    digits), as values with their numbers of occurrences."""
+    significant digits), as pairs of a value and its number of occurrences."""
     late: Count
-    """Transactions that began over `late_us` after they were due."""
+    """The number of transactions that began more than `late_us` after they were due."""
     lateness_us: list[Pair]
     """Times by which transactions began after they were due, in the format of `latency_us`."""
     generator_us: Count
     """Time in which the generator's thread ran; 0 if computing takes no time, as in virtual time."""
     fastopen_queue: Count | None
-    """The Fast Open queue of the server's listener, the smallest of several; null: it could not be read."""
+    """The smallest Fast Open queue of the server's listeners; null: it could not be read."""
     flood_syns: Count
-    """SYNs that the flood sent."""
+    """The number of SYNs that the flood sent."""
     counters: Counters
     link: Link
     core: ServerCore | None

@@ -17,7 +17,7 @@ class MeasuredRtt(RecordPart):
     median: Count
     """The median of the measured RTTs."""
     samples: Count
-    """Probes that were answered."""
+    """The number of probes that were answered."""
 
     @property
     def net(self) -> int:
@@ -53,7 +53,7 @@ class Sysctls(RecordPart):
 
 
 class Route(RecordPart):
-    """The kernel's TCP settings on a new connection."""
+    """The TCP settings that the kernel uses for a new connection."""
 
     congestion_control: str
     initial_window_segments: Count
@@ -61,18 +61,18 @@ class Route(RecordPart):
 
 
 class Routes(RecordPart):
-    """The TCP settings on new connections in both namespaces."""
+    """The TCP settings for new connections in both namespaces."""
 
     client: Route
     origins: Route
 
 
 class FidelityGaps(RecordPart):
-    """Indices of resources that synthetic bodies make a browser request in a different way than the page, in
-    some of the job's loads."""
+    """Indices of resources that a browser requests in a different way with synthetic bodies than the page
+    describes, in some of the job's loads."""
 
     left_out: list[Count]
-    """Resources without a reference, since no body has room for it."""
+    """Resources to which no body refers, because no body has room for the reference."""
     relocated: list[Count]
     """Resources whose reference is earlier than in the page."""
     early: list[Count]
@@ -87,7 +87,7 @@ class WorldRecord(RecordPart):
     contract: Count
     """The version of the contract that the program speaks."""
     engine: EngineName
-    """The clock of the loads: this machine's (`host`), or that of a separate kernel (`virtual`)."""
+    """The clock of the loads: that of this machine (`host`), or of a separate kernel (`virtual`)."""
     link: Literal["program", "kernel"]
     """The implementation of the link."""
     kernel: str
@@ -97,7 +97,7 @@ class WorldRecord(RecordPart):
     hosts: dict[str, str]
     """Maps the names of hosts to their addresses."""
     path_hosts: list[str] | None = None
-    """The hosts behind the middlebox; null: there is none."""
+    """The hosts behind the middlebox; null: there is no middlebox."""
     sysctls: Sysctls
     routes: Routes
     nice: int

@@ -1,4 +1,4 @@
-"""Define arms: named ways to begin connections, each with its role, texts and style.
+"""Define arms: named ways to begin connections, each with its role in a comparison, its texts and its style.
 
 An arm states whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
 sentences select arms by their role, not by name. To add an arm, add an entry to ARMS.

@@ -39,10 +39,10 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
-# Factors that reduce the cost of large certificates.
+# Factors that can reduce the additional time that large certificates take.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
-# A setting in the text of a rule: `--tls=1.3`, or with alternatives `--http=1.1/2`.
+# A setting in a message: `--tls=1.3`, or with alternatives `--http=1.1/2`.
 _SETTING: Final = re.compile(r"(--[a-z][a-z0-9-]+)(?:=('[^']*'|[\w.,+/-]*[\w+]))?")
 _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
@@ -59,7 +59,7 @@ class SettingSource:
     is_command_line: bool = False
 
     def text(self, of_rule: str) -> str:
-        """Return the text of a rule with its settings as this source writes them."""
+        """Return a message with its settings as in this source, such as `tls.version = "1.3"` in a file."""
         return _SETTING.sub(self._written, of_rule)
 
     def _written(self, found: re.Match[str]) -> str:
@@ -97,12 +97,12 @@ class Asked:
     combine: Combine = "cross"
     """Network factors with several values: `cross` combines all with all, `zip` the n-th with the n-th."""
     folder: Path = field(default_factory=Path)
-    """Folder that paths of traces, and of files in a server's command line, are relative to."""
+    """Folder to which the paths of traces, and of files in a server's command line, are relative."""
     named: tuple[NamedNetwork, ...] = ()
     """Named networks whose RTT and rates are requested."""
 
     def networks(self) -> list[Network]:
-        """Return the networks without duplicates. Raises InputError."""
+        """Return the requested networks, without duplicates. Raises InputError."""
         for way in DIRECTIONS:
             trace = f"{way}_trace"
             if {way, trace} <= self.values.keys():
@@ -201,8 +201,8 @@ class Asked:
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS: always if a setting of TLS is requested, otherwise unless a client
-        does not support TLS, there is an external server, or all transports are in cleartext."""
+        """Return True if loads use TLS by default: if a TLS setting is requested, or if all clients support
+        TLS, there is no external server, and not all transports are in cleartext."""
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)
@@ -238,7 +238,7 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
-        """Raise an error for factors with non-default values that have no effect on any of the networks."""
+        """Raise an error if a requested value other than the default has no effect on any of the networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
             if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
@@ -252,14 +252,14 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names those of the factors that were requested, or all if none was."""
+        """Return an error that names the requested factors of `names`, or all if none was requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error into an InputError that names the factors, of these parts, or the setting."""
+        """Turn a model's error into an InputError that names the factors (of `parts`) or the setting."""
         try:
             yield
         except ValidationError as error:
@@ -310,8 +310,8 @@ def read_asked(
     named: object = None,
 ) -> Asked:
     """Read the requested values of factors. `written` maps names of factors to values; None: not requested.
-    `named` lists named networks, which set RTT and rates. Several values are a text with commas on the
-    command line, and a list elsewhere. Raises InputError."""
+    `named` lists named networks, which set RTT and rates. Several values are a list, or a text with commas.
+    Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -329,7 +329,8 @@ def read_asked(
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """Return a command line with absolute paths for words that name a file below the folder."""
+    """Return a command line with absolute paths for words that name a file relative to the folder. The first
+    word names a program, and stays unchanged unless it contains a slash."""
     paths = [(folder / word).absolute() for word in words]
     named = (number > 0 or "/" in word for number, word in enumerate(words))
     return [
@@ -401,14 +402,14 @@ def _tls(settings: Mapping[str, Any]) -> Tls | None:
 
 
 def _needed(factor: Factor) -> Factor:
-    """Return the factor that must be set for this one to have an effect. `factor.needs` must not be None."""
+    """Return the factor that must be set for `factor` to have an effect. `factor.needs` must not be None."""
     assert factor.needs is not None
     field, _ = factor.needs
     return next(one for one in of_part(factor.part) if field in one.fields)
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Drop factors that the others leave without effect, so that networks that differ only in these merge."""
+    """Leave out factors without an effect, so that networks that differ only in these become equal."""
     return {
         factor: value
         for factor, value in values.items()

@@ -28,8 +28,8 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client for settings of the command line or an experiment, whose `kind` is one of KINDS.
-    Settings that only other clients have are ignored. Raises ValueError and ValidationError."""
+    """Return the client for settings of the command line or an experiment. `kind` must be one of KINDS
+    (default: the loader). Settings of other clients are ignored. Raises ValueError and ValidationError."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -66,7 +66,7 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield a tool's command line with settings in place of placeholders, except URLs and HTTP versions."""
+    """Yield a tool's command line, with all placeholders replaced but those for URLs and the HTTP version."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -90,13 +90,14 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the URLs at which the page's GET requests in phase `load` are served, without duplicates."""
+    """Return the URLs at which origins serve the page's GET requests in phase `load`, without duplicates."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
 
 
 def served_as(url: str, tls: Tls | None = None) -> str:
-    """Return the URL at which origins serve a resource: in cleartext, or over TLS on the URL's own port."""
+    """Return the URL at which origins serve a resource: with the scheme `http` if `tls` is None, otherwise
+    `https`, and the same port. With the `security` `recorded`, the URL does not change."""
     parts = urlsplit(url)
     scheme, usual = ("https", 443) if tls is not None else ("http", 80)
     if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):

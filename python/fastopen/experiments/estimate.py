@@ -35,14 +35,14 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """Estimate of the rest of a run: the time of the loads so far, scaled by the estimated costs of loads."""
+    """Estimates the remaining time of a run from the finished loads and the estimated cost of each load."""
 
     costs: Mapping[str, float]
     """Estimated cost of one load of each pending job."""
     left: float
-    """Cost of the pending loads."""
+    """Estimated cost of the pending loads."""
     done: float = 0.0
-    """Cost of the finished loads, repetitions included."""
+    """Estimated cost of the finished loads, repetitions included."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
@@ -76,8 +76,8 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 
 def load_s(job: Job) -> float:
-    """Return the estimated seconds of one load: transfer at the link's rate, rounds of requests, processing.
-    A round is a request and its response, and a handshake if connections are not kept open."""
+    """Return the estimated seconds of one load: transfer at the link's rate, plus rounds of requests, plus
+    processing. A round is a request, its response, and a handshake if connections are not kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

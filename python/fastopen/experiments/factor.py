@@ -1,4 +1,4 @@
-"""Define a factor: a setting that may vary from cell to cell, with its names, values, texts and rules."""
+"""Define factors, the settings that may vary from cell to cell: their names, values, texts and rules."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +23,6 @@ MODELS: Final[dict[Part, type[BaseModel]]] = {
     "tls": Tls,
     "tcp": Tcp,
 }
-
-
 # Units that may end the heading of a column.
 UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
@@ -37,7 +35,7 @@ class Point:
     setup: Setup
     engine: EngineName
     arm: Arm | None = None
-    """Arm, if the point is a single cell."""
+    """Arm of the cell; None if the point is not a single cell."""
 
     def part(self, name: Part) -> Any:
         if name in ("network", "arm"):
@@ -47,14 +45,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary. Options, keys of files, arguments, columns and sentences come from it."""
+    """A setting that may vary. Options, keys in files, arguments, columns and phrases are made from it."""
 
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
     """Part of a job or cell that holds the factor."""
     fields: tuple[str, ...]
-    """Paths of the fields in the part, with dots. Several if a value sets both directions of the link."""
+    """Paths of the fields in the part, with dots. Two if a value sets both directions of the link."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
@@ -68,8 +66,8 @@ class Factor:
     example: str = ""
     """Example values as users write them."""
     header: str = ""
-    """Heading of the table's column, with the unit. Empty if an experiment has only one value, so that no
-    table has a column for it."""
+    """Heading of the column in tables, with the unit. Empty if an experiment can have only one value of the
+    factor, so that tables have no column for it."""
     phrase: str = "{}"
     """Text in sentences, and in ids of jobs if `label` is empty. `{}` stands for the value's text."""
     called: str = ""
@@ -90,10 +88,10 @@ class Factor:
     """Function that returns the default of each field at a point. A table does not show a factor that has
     only these values."""
     chance: Callable[[Any], bool] | None = None
-    """Function that returns True for a value that makes loads random, even in virtual time; None: no value
+    """Function that returns True for a value that makes loads random, even in virtual time; None if no value
     does."""
     needs: tuple[str, Any] | None = None
-    """Field of the part, and the value of that field with which this factor has no effect."""
+    """Another field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
     """True if the option without a value means on."""
     repeatable: bool = False
@@ -105,7 +103,6 @@ class Factor:
 
     @property
     def flag(self) -> str:
-        """Return the option of the command line."""
         return f"--{(self.named or self.name).replace('_', '-')}"
 
     @property
@@ -148,12 +145,11 @@ class Factor:
 
     @property
     def kind(self) -> Kind:
-        """Return the kind of the exported columns."""
         return self.quantity.kind
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it; None if there is none, or if it depends on other factors."""
+        """Return the default as users write it; None if it is missing or depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -168,7 +164,7 @@ class Factor:
 
     @cached_property
     def bounds(self) -> str:
-        """Return the bounds of the contract as users write them; empty if there are none."""
+        """Return the contract's range of the factor as users write it; empty if there is no lower bound."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -215,14 +211,14 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor has an effect at the point: any factor that it needs is set there."""
+        """Return True if the factor has an effect at the point: the factor that it needs, if any, is set."""
         if self.needs is None:
             return True
         field, without = self.needs
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """Return the value as text for a column (both directions if they differ); `-` if it has no effect."""
+        """Return the value as text for a column (both directions if they differ); `-` without an effect."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
@@ -233,7 +229,7 @@ class Factor:
         return self.words.get(text) or self.phrase.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
-        """Return the value as a phrase that names the factor."""
+        """Return the value as a phrase that is clear without context."""
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
@@ -241,7 +237,7 @@ class Factor:
         return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if the factor differs between points, and not only by its `natural` defaults."""
+        """Return True if tables show the factor and it differs by more than its `natural` defaults."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return self.natural is None or not self.is_usual(points)
@@ -250,7 +246,7 @@ class Factor:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))
 
     def is_usual(self, points: Iterable[Point]) -> bool:
-        """Return True if the factor has its default at every point."""
+        """Return True if the factor has its default, or no value, at every point."""
         if self.natural is not None:
             return all(self.values(point) == self.natural(point) for point in points)
         values = (value for point in points for value in self.values(point))

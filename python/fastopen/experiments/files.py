@@ -35,7 +35,7 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file, which by default has the name of the file. Raises InputError with
+    """Return the experiment in a TOML file. Its default name is the name of the file. Raises InputError with
     file and key, also for missing pages if `find_pages` is set."""
     data = read_toml(path)
     problems: list[InputError] = []

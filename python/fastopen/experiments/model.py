@@ -41,11 +41,11 @@ class PublishedTable(BaseModel):
     pages: dict[str, str]
     """Maps the names of pages in the experiment to their names in the rows."""
     unit: Literal["s", "ms"] | None = None
-    """True unit of the times, if the table prints another one."""
+    """Correct unit of the times, if the table prints a wrong one."""
     swapped: bool = False
     """True if the headings of the two columns of times are swapped."""
     known: list[str] = Field(default_factory=list)
-    """Sentences about other reasons why the figures of the source differ from the experiment's."""
+    """Sentences on other known reasons why the published figures differ from those of the experiment."""
 
 
 class Setup(BaseModel):
@@ -57,8 +57,8 @@ class Setup(BaseModel):
     origins: Origins = Field(default_factory=Origins)
     tcp: Tcp = Field(default_factory=Tcp)
     tls: Tls | None = None
-    """TLS of the origins; None if all are in cleartext. `security` decides whether every origin uses TLS, or
-    only origins of https URLs."""
+    """TLS settings of the origins; None if all origins serve in cleartext. `security` decides whether every
+    origin uses TLS, or only origins of https URLs."""
 
     @model_validator(mode="after")
     def _both_ends_agree(self) -> Self:
@@ -81,7 +81,7 @@ class Setup(BaseModel):
 
 
 class Experiment(BaseModel):
-    """Pages x networks x setups x transports x engines, each loaded `repeats` times, in base units."""
+    """Every combination of page, network, setup, transport and engine is loaded `repeats` times."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -91,7 +91,7 @@ class Experiment(BaseModel):
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
     corpus: Choice | None = None
-    """Selection of the pages; None loads all."""
+    """Rule that selects some of the pages; None selects all."""
     networks: Annotated[Items[Network], Field(min_length=1)]
     setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)

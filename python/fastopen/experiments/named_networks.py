@@ -1,4 +1,4 @@
-"""Define named access networks, with their RTT and rates as published, and the sources."""
+"""Define named access networks: their published RTTs and rates, and the sources of these figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,9 +45,9 @@ NAMED_NETWORKS: Final = {
         " rates: Ookla's medians of Europe in the second quarter of 2023, rounded",
     ),
 }
-# Networks of a run without any setting of the network.
+# Networks of a run that sets no network, RTT, rate or trace.
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
-# Network whose rates apply if a run sets only an RTT.
+# The network whose rates apply to a run that sets only some of RTT and rates.
 RATES_BY_DEFAULT: Final = "broadband"
 
 
@@ -57,7 +57,7 @@ def _by_value() -> dict[tuple[int, int | None, int | None], str]:
 
 
 def name_of(network: Network) -> str | None:
-    """Return the name of a network with this RTT and these rates; None if it has no name or a trace."""
+    """Return the name of a network by its RTT and rates; None if it has no name, or if it has a trace."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))

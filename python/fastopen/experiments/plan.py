@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """Page x network x setup x arm x engine. `network` and `setup` are indices into the experiment."""
+    """Page, network, setup, arm and engine. `network` and `setup` are indices into the experiment's lists."""
 
     index: int
     page: str
@@ -62,7 +62,6 @@ class Cell:
 
     @property
     def comparison(self) -> Comparison:
-        """Return the comparison that this cell belongs to."""
         return Comparison(self.page, self.network, self.setup, self.engine)
 
 
@@ -78,7 +77,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run of the experiment will do."""
+    """The pages, cells and jobs of a run."""
 
     experiment: Experiment
     pages: tuple[Page, ...]
@@ -111,7 +110,7 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
-    """Return True if a job gives the same records each time: in virtual time, with a deterministic client."""
+    """Return True if a job always gives the same records: in virtual time with a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
@@ -286,7 +285,7 @@ def _repeated(
 def _shuffled(
     experiment: Experiment, comparison: Comparison, world: str, loads: Sequence[LoadSpec]
 ) -> list[LoadSpec]:
-    """Return the loads in the order of this world, or unchanged if the order makes no difference."""
+    """Return the loads in an order derived from the seed, or unchanged if their order has no effect."""
     if without_chance(experiment, comparison):
         return [*loads]
     return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
@@ -303,7 +302,7 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
 
 
 def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
-    """Return the size as text, such as `2 pages x 3 networks x 3 transports x 10 repeats`, and in loads."""
+    """Return the size as text, such as `2 pages x 3 networks x 10 repeats`, and as a number of loads."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),
@@ -323,7 +322,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that the page's bytes take on an idle link, down and up one after the other."""
+    """Return the seconds that an idle link needs to carry the page's bytes, first down, then up."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0

@@ -30,7 +30,7 @@ class PublishedCell(BaseModel):
     improvement_percent_as_printed: float
     note: str
     true_unit: str = ""
-    """True unit of the times; empty if it is the printed unit."""
+    """Correct unit of the times; empty if the printed unit is correct."""
     swapped: bool = False
     """True if the headings of the two times are swapped."""
 
@@ -71,7 +71,7 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Map (page's name, network's index) of the experiment to the published cell with this RTT and rates."""
+    """Map (page's name, network's index) to the published cell with that RTT and rates, if there is one."""
     table = experiment.published
     if table is None:
         return {}

@@ -1,4 +1,4 @@
-"""Read, show and export the values of factors, from the command line, files and Python."""
+"""Read values of factors from the command line, files and Python, and format them for users and export."""
 
 import math
 import re
@@ -18,7 +18,7 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value. `read` converts a value as users write it to base units, and raises UnitError with the
+    """A kind of value. `read` converts a value that a user wrote to base units, and raises UnitError with the
     problem and the accepted values."""
 
     read: Callable[[object], Any]
@@ -33,7 +33,7 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Accepted words in addition to the contract's."""
+    """Accepted words that the contract does not list."""
     in_contract: Callable[[Any], bool] = lambda _: True
     """Function that returns True if the contract's bounds apply to the value."""
 
@@ -168,7 +168,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Parse jitter: a standard deviation, `uniform:` with the maximum to either side, or `none`."""
+    """Parse jitter: a standard deviation, `uniform:` and the largest deviation, or `none`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -257,7 +257,7 @@ FRACTION: Final = Quantity(
     kind="float",
     unit="fraction",
 )
-# The queue's size; `default` depends on the rate of its direction.
+# Size of a queue. The word `default` stands for a size that depends on the rate of the direction.
 QUEUE: Final = Quantity(
     _queue,
     lambda size: size if size == DEFAULT_QUEUE else units.write_size(size),
@@ -288,7 +288,7 @@ EXTRA_RTTS: Final = Quantity(
     unit="ms",
     export=lambda extra: {host: _ms(us) for host, us in extra.items()},
 )
-# A trace: users give a file, and a network has the milliseconds in it.
+# A trace: users name a file, and the network contains the milliseconds that the file lists.
 TRACE: Final = Quantity(
     _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
 )

@@ -13,7 +13,7 @@ _VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
 
 
 def http_words(http: str) -> str:
-    """Return the HTTP version in words: `HTTP/2`, or `HTTP as recorded`."""
+    """Return the value of the factor `http` in words: `HTTP/2`, or `HTTP as recorded`."""
     return "HTTP as recorded" if http == "recorded" else f"HTTP/{http}"
 
 

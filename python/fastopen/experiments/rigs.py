@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties, each with a source or as assumed. A rig is a set of properties.
+An experiment's file declares properties, each with a source or assumed. A rig is a set of properties.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Property(BaseModel):
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the RTT in the table's rows."""
     arm: ArmName | None = None
-    """Arm that is compared with the table's column with TFO; by default warm cookies."""
+    """Arm that is compared with the table's times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
     was a different program."""
@@ -69,7 +69,7 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""Properties with different names."""
+"""A set of properties with different names."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class RigSpace:
             yield tuple(one for one in chosen if one is not None)
 
     def one_more(self, rig: Rig) -> list[Rig]:
-        """Return the rigs with one more property, or with another value for one of their properties."""
+        """Return the rigs that have one more property than `rig`, or another value of one property."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -130,7 +130,7 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the settings of a page on a rig. Raises InputError if two properties exclude each other."""
+        """Return the settings of a page on a rig. Raises InputError if properties contradict each other."""
         own = [one for one in rig if one.is_about(page)]
         networks: list[Network] = []
         experiment: Experiment | None = None
@@ -167,7 +167,7 @@ class RigSpace:
         return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
 
     def _at_fault(self, network: Network, own: Sequence[Property], page: str) -> Sequence[Property]:
-        """Return the smallest set of these properties that exclude each other."""
+        """Return the smallest set of these properties with which the experiment is invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -241,7 +241,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal objects. The first is the document, and at its end it initiates all others."""
+    """Return a page of equal objects. The first is the document; when complete, it initiates the others."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

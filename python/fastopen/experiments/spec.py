@@ -23,7 +23,7 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
 def _by_default(vary: object) -> object:
-    """Replace True by the default spreads."""
+    """Replace True with an empty table, which means the default spreads, and False with None."""
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 

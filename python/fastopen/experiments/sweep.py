@@ -13,8 +13,8 @@ T = TypeVar("T")
 # Settings whose own value is a list. Such a list is one value, not several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
-# Settings that save the additional round trips of large certificates: resumed sessions, which need no
-# certificates, also with early data; compression; a larger initial window.
+# Settings that avoid the additional round trips of large certificates: sessions that are resumed without
+# certificates, also with early data; compressed certificates; a larger initial window.
 REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
     ("tls", {"session": "resumed"}),
     ("tls", {"session": "early"}),
@@ -35,7 +35,7 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of the settings that are lists; see `client_of`."""
+    """Return a client for each combination of the settings that are lists, as `client_of` makes it."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")
@@ -48,7 +48,7 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     """Return the setups with each of these kinds of clients instead of their own. A new client keeps the
     settings that it supports. Raises ValueError for an unknown kind, or a kind that needs a command line."""
     own = {"kind", "name", "command"}
-    # Screenshots and film strips do not change the load, so all clients take the experiment's choice.
+    # All new setups keep the pictures that any old setup keeps, because pictures do not change the load.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
     made: dict[str, Setup] = {}
     for setup in setups:
@@ -79,7 +79,8 @@ def setups_of(
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, and then each setup of the loader over TLS with each of REMEDIES that it allows."""
+    """Return the setups, followed by variants with one of REMEDIES each. Only setups that use the loader and
+    TLS have variants, and only for remedies that their TLS settings allow. Duplicates are left out."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES
@@ -90,7 +91,7 @@ def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
 
 
 def _over(origins: Origins, tls: Tls | None) -> Origins:
-    """Return the origins; in cleartext, with HTTP/1.1 instead of `recorded`."""
+    """Return the origins. In cleartext, HTTP version `recorded` is replaced with 1.1."""
     if tls is not None or origins.http != "recorded":
         return origins
     return origins.model_copy(update={"http": "1.1"})

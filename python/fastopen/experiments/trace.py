@@ -1,4 +1,4 @@
-"""Read rate traces in Mahimahi's format: a line is a millisecond at which one 1500-byte packet may leave."""
+"""Read rate traces in Mahimahi's format: each line is a millisecond at which a 1500-byte packet may leave."""
 
 from pathlib import Path
 from typing import Final

@@ -7,11 +7,11 @@ from fastopen.contract import Tls
 from fastopen.contract.job import Transport
 from fastopen.experiments.arms import ARMS, BASELINE, DEFAULT_ARMS, TREATMENTS, ArmName
 
-# The word for every arm with every session and version of HTTP that the clients support.
+# The word for the default arms with every session and version of HTTP that the clients support.
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
-# Descriptions of how TLS connections begin, by the value of the factor `session`.
+# Words for the way in which TLS connections begin, by the value of the factor `session`.
 SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 
 _ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {

@@ -1,7 +1,7 @@
 """Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
 In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
-`vary`, each repeat of an experiment is a sample from the spreads in Variation, which gives their reasons.
+`vary`, each repeat of an experiment is a sample. The class Variation has the spreads and their reasons.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
 from fastopen.pages import Page
 
-# Default number of samples. The range of 90 % then leaves out one or two samples at either end.
+# Default number of samples. Of 30, the 90 % range leaves out one or two at either end.
 DRAWS: Final = 30
-# Unless requested, a report has as many samples as make LOADS_OF_DRAWS loads, from DRAWS_AT_LEAST to DRAWS.
+# By default, a report has about LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST and at most DRAWS samples.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
-# Period of the kernel's timers. Loads in virtual time begin at its multiples (TIMER_WHEEL_PERIOD_NS in
-# crates/world/src/engine.rs).
+# Period of the kernel's timers. Unless a start phase is added, loads in virtual time begin at a multiple of
+# this period (TIMER_WHEEL_PERIOD_NS in crates/world/src/engine.rs).
 TIMER_WHEEL_PERIOD_US: Final = 4096 * 4000
 
 
@@ -48,15 +48,15 @@ class Variation(BaseModel):
     down: Share = 0.05
     """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
     up: Share = 0.05
-    """Spread of the rate from the client, for the same reason."""
+    """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
-    """Spread of server think times. A recording has each only once, under the server's load at that time."""
+    """Spread of server think times. A recording shows each once, under the server's load at that time."""
     explanations: bool = True
     """True to sample among the explanations that fit a recording equally well."""
     processing: Share = 0.1
     """Spread of the client's processing times, which are recorded once and on another machine."""
     start_phase: bool = True
-    """True to begin loads in virtual time at a random phase of the kernel's timers, as users do."""
+    """True to begin loads in virtual time at a random phase of the kernel's timers, as in real time."""
     order: bool = True
     """True to shuffle requests that become known at the same byte: recordings do not show their order."""
 
@@ -99,9 +99,9 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """Position in the list of a page's explanations, from 0 to 1; None keeps the page's own."""
+    """Position in the list of a page's explanations, from 0 to 1; None selects the page's own values."""
     start_phase: int
-    """Microseconds by which loads begin after their usual phase of the kernel's timers."""
+    """Microseconds from a multiple of TIMER_WHEEL_PERIOD_US to the beginning of a load."""
     order: bool
 
     def network(self, network: Network) -> Network:

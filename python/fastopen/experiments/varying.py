@@ -35,9 +35,9 @@ class VaryingFactors:
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """Varying factors of the registry."""
+    """The varying factors, as FACTORS defines them."""
     varying: tuple[Factor, ...]
-    """Varying factors as users read them: if all networks have names, these replace RTT and rates."""
+    """Varying factors as users read them: if all networks have names, the names replace RTT and rates."""
     varying_rtt: bool
     """True if the RTT varies and is not implied by the networks' names."""
 
@@ -81,8 +81,8 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Located, factors: Sequence[Factor]) -> str:
-        """Return the values of these factors as phrases, after the RTT if it varies or no other factor is
-        given: `20 ms, 2 Mbit/s down`."""
+        """Return the values of these factors as phrases, such as `20 ms, 2 Mbit/s down`. The RTT comes first,
+        and only if it varies or no other factor is given."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
@@ -114,7 +114,7 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
 
 
 def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return False for a factor that differs only because some points lack its part, such as TLS."""
+    """Return False if a factor differs only because some points lack its part, such as TLS settings."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True

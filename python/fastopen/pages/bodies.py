@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """A store of bodies. Each is written once and read on demand. The file is deleted with the store."""
+    """Stores bodies, which are written once and read on demand. A file is deleted with the store."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
@@ -33,7 +33,6 @@ class BodyStore:
         return stored
 
     def _move(self) -> None:
-        """Move the bodies from memory into a file."""
         file = new_temporary_file()
         weakref.finalize(self, file.close)
         self._file.seek(0)

@@ -28,7 +28,7 @@ _SEARCH_BYTES: Final = 50_000
 # A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
 # the default limit, these steps take 6 s.
 _BYTES_A_STEP: Final = 512
-# The values kept of one file may take up an eighth of the input's limit in memory: 128 MiB by default.
+# The values that are kept of a file may take up an eighth of the input's limit: 128 MiB by default.
 _KEPT_SHARE: Final = 8
 # Steps that are counted for each entry, record or file; for each line of a head; for each position that is
 # tried as the start of a record; for each reference that is resolved.
@@ -131,8 +131,9 @@ def read_whole(file: IO[bytes], place: str, limit: int = MAX_PIECE_BYTES) -> byt
 
 
 def copy_within(source: IO[bytes] | GzipFile, target: IO[bytes]) -> None:
-    """Unpack `source` into a temporary file, within the budget. Data before any damage is written. Raises
-    InputError if the budget is exceeded, and errors of the reader for damaged data."""
+    """Unpack `source` into the temporary file `target`, within the budget. If the data is damaged, the part
+    before the damage is written, and the reader's error is raised. Raises InputError if the budget is
+    exceeded, and MachineError if the file cannot be written."""
     while part := source.read1(_BLOCK):  # type: ignore[union-attr]
         spend(len(part))
         with filling():

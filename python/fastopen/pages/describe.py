@@ -66,7 +66,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return the facts of hosts, in order of their first resources. Connections are counted per origin."""
+    """Return facts about each host, in order of their first resources. Connections are counted per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:

@@ -122,7 +122,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack up to `most` bytes (0: any number) of the start of a gzip file; empty if it is not gzip."""
+    """Unpack `data`, the start of a gzip file, to at most `most` bytes (0: all); empty if not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:

@@ -99,7 +99,7 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # The folder may be a run, which is kept under the name of its packaged page.
+            # A run of a packaged page is stored in a folder with the page's name: perhaps this folder.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -116,7 +116,7 @@ def _load(
 def _load_recordings(
     files: Sequence[Path], library: Sequence[Path | str], lenient: bool, progress: Progress
 ) -> list[ImportedPage]:
-    """Return the pages of all files. With `lenient`, leave unreadable files out, unless all are."""
+    """Return the pages of all files. With `lenient`, leave unreadable files out unless all are unreadable."""
     found: list[ImportedPage] = []
     errors: list[InputError] = []
     for number, file in enumerate(files):
@@ -215,7 +215,7 @@ def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Library:
-    """Lookup of pages by URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
+    """Finds pages by URL: in folders of page files, HARs and mirrors, then among the packaged pages."""
 
     def __init__(self, folders: Sequence[Path | str], *, lenient: bool = False) -> None:
         packaged = packaged_folder("pages")
@@ -228,7 +228,7 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. Raises InputError, with `place` and similar URLs, if none is found."""
+        """Return the page of this URL. If there is none, raises InputError with `place` and similar URLs."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
@@ -303,7 +303,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the keys to look up a URL: normalised, or with both schemes if it has none; empty if invalid."""
+    """Return the keys to look up a URL: normalised, with both schemes if it has none; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -119,13 +119,13 @@ class Resource(BaseModel):
     initiator is this one."""
     fresh_s: Annotated[int, Field(ge=0, le=MAX_FRESH_S)] | None = None
     """Seconds for which a cache may use the response after its arrival without revalidation (RFC 9111:
-    max-age less Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: unknown."""
+    max-age minus Age, Expires, or a browser's heuristic from Last-Modified); 0: not at all; null: unknown."""
     validator: bool = False
     """True if a cache can revalidate the response, because it had an ETag or a Last-Modified."""
     alternatives: Annotated[tuple[Url, ...], Field(strict=False, max_length=MAX_ALTERNATIVES)] = ()
     """Other URLs, in the format of `url`. With [recorded bodies](../bodies.md#recorded-bodies), a request for
-    one of them gets this response. They are choices of the same `srcset` or `picture` that were not recorded,
-    or the URLs by which documents and stylesheets refer to a mirror's file."""
+    such a URL gets this response. The URLs are unrecorded choices of the same `srcset` or `picture`, or the
+    names by which documents and stylesheets refer to a mirror's file."""
     http: HttpVersion | None = None
     """The HTTP version of the recorded response; null: not known."""
     body_offset: Bytes | None = None
@@ -325,7 +325,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file: one key or resource a line, for readable diffs, without defaults."""
+    """Return the text of a page file: a key or resource on each line for readable diffs, without defaults."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:

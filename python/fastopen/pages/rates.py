@@ -8,8 +8,8 @@ from typing import Final
 
 from fastopen.pages.recording import RecordedExchange
 
-# Long compared with a recorder's clock resolution of 1 ms, and short enough to see a burst. Any value from 20
-# to 200 ms works about as well (docs/measurements/replays.md).
+# The window is long compared with the resolution of recorders' clocks (1 ms), and short enough to see a
+# burst. Any value from 20 to 200 ms works about as well (docs/measurements/replays.md).
 WINDOW_MS: Final = 50.0
 # A full link keeps 80 % of its highest rate for eight windows; a burst does not.
 SUSTAINED_WINDOWS: Final = 8
@@ -28,7 +28,7 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate in any window; None if it was not nearly sustained, or nothing was received."""
+    """Return the highest rate in any window; None if it did not last, or nothing was received."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -49,7 +49,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """The bytes that had arrived by any moment. A response is a ramp, or a step if it arrived at once."""
+    """Counts bytes that had arrived by a moment. A response is a ramp, or a step if it arrived at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]
@@ -72,7 +72,7 @@ class _Arrived:
 
 
 class _Sums:
-    """Running sums: for any moment, the sum of the amounts of all events until then."""
+    """Running sums: the sum of the amounts of all events until any moment."""
 
     def __init__(self, events: Sequence[tuple[float, float]]) -> None:
         ordered = sorted(events)

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-# All characters that the URL standard leaves unescaped in a path or query; `%` because it starts an escape.
+# All characters that the URL standard leaves unescaped in a path or query, and `%`, which starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
 _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")

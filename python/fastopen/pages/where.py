@@ -1,7 +1,8 @@
 """Evaluate conditions on the facts of a page, such as `connections > 20 and hosts < 50`.
 
 Python's parser parses the condition, and this module evaluates the syntax tree. A condition may contain names
-of facts, numbers, texts, comparisons (between texts also `in`), `and`, `or`, `not` and `+ - * /`.
+of facts, numbers, strings, comparisons, `and`, `or`, `not` and `+ - * /`. For strings, `in` and `not in` test
+for a substring.
 """
 
 import ast
@@ -61,7 +62,6 @@ class Where:
             )
 
     def __call__(self, facts: Facts) -> bool:
-        """Return True if the page meets the condition."""
         return bool(self._meets(facts))
 
     def _parsed(self) -> ast.expr:

@@ -12,8 +12,8 @@ from fastopen.pages.files import GZIP, first_bytes, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.progress import Progress, silent
 
-# For each format: the first bytes of its files, True if these may be inside gzip, and its module. HARs have
-# no fixed first bytes, see har/recording.py.
+# For each format: the first bytes of its files, True if the files may be compressed with gzip, and its
+# module. HARs have no fixed first bytes, see har/recording.py.
 FILES: Final = ((b"PK\x03\x04", False, "wacz"), (b"WARC/", True, "warc"))
 # Modules for folders, in the order in which their `holds` is tried.
 FOLDERS: Final = ("mahimahi", "mirror")

@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# For each type of resource, the types besides documents that may request it; for others, OTHER_ASKERS.
+# Maps a type of resource to the types that may request it in addition to documents; others: OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -23,12 +23,13 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator's index (None for the root), and its body bytes that must arrive first (None: all)."""
+    """The initiator's index (None for the root), the number of its body bytes that must arrive first (None:
+    all), and further facts about how the initiator leads to the exchange."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """The exchange's type that the reference implies; None if the reference implies no type."""
+    """The type of the exchange that the reference implies; None if it implies no type."""
     way: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0

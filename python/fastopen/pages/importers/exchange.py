@@ -115,7 +115,7 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """Return the times. Only for recordings with times."""
+        """Return the times, which must have been recorded."""
         assert self.times is not None
         return self.times
 

@@ -22,7 +22,7 @@ _TEXTS_IN_MEMORY: Final = 32
 
 @dataclass
 class _Picture:
-    """The choices of a picture: the index of the first recorded one, and the URLs of unrecorded ones."""
+    """The choices of a picture: the index of the first recorded choice, and the URLs of unrecorded ones."""
 
     recorded: int | None = None
     missing: dict[str, None] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class Graph:
         return news
 
     def _repeats(self, index: int) -> bool:
-        """Return True if this repeats an earlier GET of the same URL, and so belongs to another visit."""
+        """Return True if the exchange repeats an earlier GET of its URL, and so belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index

@@ -97,8 +97,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. In a call stack, it is the
-        resource that arrived last before the request, because the request waited for it; else the first."""
+        """Return the index of the recorded initiator; None if it is unknown. Of a call stack, it is the
+        resource that arrived last before the request, which waited for it, or else the first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -110,11 +110,11 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """If a parser made the request long after its document ended, return the script or stylesheet that
-        arrived last before the request; otherwise return `recorded`.
+        """If a parser made the request long after the end of its document, return the script or stylesheet
+        that arrived last before the request; otherwise return `recorded`.
 
         A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
-        a wait depends on the network. As processing, it would be equally long on every network.
+        a wait depends on the network. If it counted as processing, it would be equally long on every network.
         """
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:

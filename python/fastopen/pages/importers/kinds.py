@@ -82,7 +82,7 @@ def destination_of(sent: Pairs) -> str | None:
 
 
 def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies, or None, as for text/html, which is used for anything."""
+    """Return the type that the MIME type implies; None if servers use it for any type, such as text/html."""
     name = essence(mime)
     major, _, minor = name.partition("/")
     if name == "text/css":

@@ -1,4 +1,4 @@
-"""Import mirrors by `wget -p -H`: a folder for each host has its files by path; names include queries."""
+"""Import mirrors by `wget -p -H`: a folder for each host, with files named by path and query."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. With `--protocol-directories`, wget makes folders of schemes."""
+    """Return (scheme, folder) of each host. `--protocol-directories` makes a folder for each scheme."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -150,7 +150,8 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Add a file whose path is a valid URL. `host` is the folder of its host, `origin` the host's URL."""
+        """Add a file if its path is a valid URL. `host` is the folder of its host, `origin` the host's
+        URL."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name

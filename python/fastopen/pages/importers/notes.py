@@ -77,7 +77,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of facts. The keys are those of SENTENCES."""
+    """Counts of facts. The keys are keys of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

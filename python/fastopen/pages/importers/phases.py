@@ -15,8 +15,8 @@ _LATER: Final[dict[Phase, int]] = {"load": 0, "async": 1, "after": 2}
 
 
 class Phases:
-    """Find the phases of a page's entries. A redirect chain counts as one fetch, and so do a preflight and
-    its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
+    """Find the phases of a page's entries. A chain of redirects counts as one fetch, and so do a preflight
+    and its request. Browsers set `onLoad` after the handlers of the load event have run, so requests by these
     handlers begin before `onLoad`."""
 
     def __init__(self, entries: Sequence[Exchange], load_at: float | None) -> None:
@@ -24,7 +24,7 @@ class Phases:
         self._fired_at = self._last_needed(entries) if load_at is None else self._fired(entries, load_at)
 
     def __call__(self, entry: Exchange, least: Phase) -> Phase:
-        """Return the entry's phase. If `least`, its initiator's phase, is `after`, so is the entry's."""
+        """Return the entry's phase. It is `after` if its initiator's phase, `least`, is `after`."""
         phase: Phase = "load" if entry.delays_load_event else "async"
         if chains.head(entry).at.start >= self._fired_at:
             phase = "after"

@@ -79,14 +79,15 @@ def navigated_or_first(graph: Graph) -> list[int]:
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of navigations, or else of the document that leads to the most others. For
-    recordings without an order."""
+    """Return the indices of navigations, or else of the document that leads to the most exchanges. Used for
+    recordings in which the order of exchanges is unknown."""
     return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
 
 
 def all_wide(graph: Graph) -> list[int]:
     """Return the indices of the documents that lead to at least five other exchanges and belong to no other
-    page, or else of the document that leads to the most. For mirrors, which may contain many pages."""
+    page, or else of the document that leads to the most exchanges. Used for mirrors, which may contain many
+    pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()

@@ -16,7 +16,7 @@ _UNEXPLAINED: Final = 0.5
 
 
 class Servers:
-    """Estimate server times in ms, from the rate of the recording's link."""
+    """Estimates server think and send times in ms from the rate of the recording's link."""
 
     def __init__(
         self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False
@@ -45,7 +45,7 @@ class Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time in which the server sent the body; 0 if it is short, or the network explains it."""
+        """Return the time in which the server sent the body; 0 if it is short or explained by the network."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_MS or self._reached is None:

@@ -19,7 +19,7 @@ from fastopen.pages.model import Phase
 from fastopen.pages.recording import Carrier, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A request that seems to be sent this long before the previous response ended was sent after it.
+# A request that seems to start up to this long before the end of the previous response was sent after it.
 _OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
@@ -30,7 +30,7 @@ _AHEAD_MS: Final = 20.0
 def page_with_times(
     exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges; `head` has the file's facts about the page itself."""
+    """Return the page of these exchanges. `head` has the file's facts about the page itself."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -132,7 +132,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a root that arrived before its page began to the start of the page, from which browsers count."""
+    """Move a root that arrived before its page began to the page's start, where browsers' times begin."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")

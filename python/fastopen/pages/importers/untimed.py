@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES
 
-# Types that documents seldom name. If nothing names such a resource, its initiator is one of ASKERS.
+# Types that documents seldom name. If nothing names such a resource, its initiator is guessed from ASKERS.
 _SELDOM_NAMED: Final = ("font", "xhr", "document")
 
 
@@ -67,7 +67,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
 
 
 def _other_pages(graph: Graph) -> set[int]:
-    """Return the indices of documents without a Referer. A frame has one: the document that embeds it."""
+    """Return the indices of documents without a Referer. A frame's Referer is the document that embeds it."""
     return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
@@ -82,7 +82,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is a stylesheet or document of the page, else a likely type."""
+    """Guess the initiator: the Referer if it is a stylesheet or document of the page, else by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")

@@ -39,8 +39,8 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a HAR by `fastopen record`, or of a HAR without archives. Otherwise return the
-    recorded pages of `pages/pages.jsonl`, or else pages found from the exchanges. Raises InputError."""
+    """Return the pages of the HAR if `fastopen record` wrote the file, or if it has one HAR and no WARC.
+    Otherwise return the pages in its page list, or else pages found from the exchanges. Raises InputError."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:

@@ -63,7 +63,8 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The parts of a record that are used. `body` has no chunked framing; `head` is the parsed HTTP head."""
+    """The parts of a record that pages need. `body` has no chunked framing; `head` is the parsed HTTP
+    head."""
 
     kind: str
     id: str
@@ -187,7 +188,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole, instead of record by record as recommended."""
+    """Return True if the file is compressed as a whole, instead of record by record as WARC recommends."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -267,9 +268,9 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`, where warcio would print
-    a message and return no more data. Only heads of records are read by line, so `readline` charges the
-    budget for a line of a head."""
+    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`. Without this class,
+    warcio would print a message and return no more data. Only heads of records are read by line, so
+    `readline` charges the budget for a line of a head."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)
@@ -371,7 +372,7 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return a record's content. Raises ValueError above MAX_PIECE_BYTES: it may unpack to any size."""
+    """Return a record's content. Raises ValueError if this unpacks to more than MAX_PIECE_BYTES."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -391,7 +392,7 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the URL, with the host name in the request's Host header in place of an IP address."""
+    """Return the URL. An IP address is replaced by the host name in the request's Host header, if any."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url
@@ -404,8 +405,8 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return the HTTP version of a response; None if it is unknown. HTTP/1.1 in a status line does not count,
-    because recorders also write it for newer versions."""
+    """Return the HTTP version of a response; None if it is unknown. HTTP/1.1 does not count, because
+    recorders also write it for newer versions."""
     line = "" if response.head is None else str(response.head.protocol).lower()
     named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
     return next((version for version in named if version is not None), None)

@@ -14,8 +14,6 @@ _MAX_DEPTH: Final = 50
 # Parsed values take a hundred times the memory of the text, so the text after this limit is ignored.
 MAX_BYTES: Final = 2 * 2**20
 _BYTES_A_STEP: Final = 2
-
-
 # A URL as the stylesheet writes it, and the type of resource that it loads.
 InStylesheet = tuple[str, ResourceType]
 

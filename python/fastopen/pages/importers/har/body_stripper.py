@@ -9,7 +9,7 @@ from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import coerce
 
-# Memory of a header in `_seen`, besides its characters: a tuple, two strings and a dictionary entry.
+# Memory of a header in `_seen` in addition to its characters: a tuple, two strings and a dictionary entry.
 _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 

@@ -20,8 +20,6 @@ from fastopen.pages.model import HttpVersion, body_is_empty
 _METHODS: Final = frozenset(
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "REPORT"]
 )
-
-
 # MIME types of certificate checks (RFC 6960 appendix C, RFC 2585 section 4, RFC 5280).
 _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
@@ -46,8 +44,8 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of an entry; None, counted in `notes`, if a load cannot repeat it. A missing start
-    is replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
+    """Return the exchange of an entry; None, counted in `notes`, if no load can repeat it. A missing start is
+    replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = _parts(raw, place)
@@ -259,8 +257,9 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
     In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
-    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` is missing for an https
-    URL, TLS took at least one more RTT, so half of `connect` is an upper bound on the RTT.
+    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` of an https URL is
+    missing or not less than `connect`, TLS took at least one RTT of `connect`, so half of `connect` is an
+    upper bound on the RTT.
     """
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
@@ -274,7 +273,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content, if needed in the body's charset, if it is as long as the body; otherwise None."""
+    """Return the content if it, or its form in the body's charset, is as long as the body; else None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

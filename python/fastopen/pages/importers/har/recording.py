@@ -21,7 +21,7 @@ from fastopen.pages.importers.timed import page_with_times
 
 # A recorder may write that a document started some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0
-# Before a navigation, no request was under way for this long. Scripts insert frames sooner.
+# A document starts a navigation only after this long without requests. Scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0
 # Reasons why entries are left out: keys of notes, and words for the error about a file with nothing to load.
 _REASONS: Final = {
@@ -124,7 +124,7 @@ def _is_timed(entry: object) -> bool:
 
 
 def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
-    """Return the error for a file without any request that a load could repeat. It gives the reasons."""
+    """Return an error with the reasons why a load could repeat no request of the file."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
@@ -159,7 +159,7 @@ def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the declared pages, or else the pages that entries name, or else one; set their `members`."""
+    """Return the declared pages, or else the pages that entries name, or else one page. Set `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -184,7 +184,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
 
 
 def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
-    """Return the facts of a member of `log.pages`. `fallback` is the id of a page without one."""
+    """Return the facts in a member of `log.pages`. A page without an id gets the id `fallback`."""
     identity = page.get("id")
     timings = coerce.mapping(page.get("pageTimings"))
     return PageHead(
@@ -227,7 +227,7 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that crossed the network, in file order with linked redirects, and notes."""
+    """Return the page's entries that crossed the network, in file order with redirects linked, and notes."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None

@@ -49,7 +49,8 @@ def _is_binary(version: str) -> bool:
 
 
 def sizes_of(entry: Mapping[str, Any], url: str, method: str, status: int, notes: Notes) -> Sizes:
-    """Return the sizes of an entry. Every fallback is counted in `notes`."""
+    """Return the sizes of an entry. `notes` counts guessed sizes, response bodies sized from Content-Length,
+    and HTTP/2 and HTTP/3 headers measured as HTTP/1.1 text."""
     request, response = (
         coerce.mapping(entry.get("request")),
         coerce.mapping(entry.get("response")),
@@ -98,8 +99,8 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of headers as HTTP/1.1 text: as recorded if plausible, or `written` if they are listed
-    and not plausible or `binary`, or else `typical`."""
+    """Return the size of headers as HTTP/1.1 text: `written` if they are listed, and are `binary` or have no
+    plausible recorded size; otherwise the plausible recorded size; otherwise `typical`."""
     recorded = coerce.size(side.get("headersSize"))
     # Old versions of Chrome write the size of only a status line if they did not see the headers.
     least = written // 2 if listed else written + 8
@@ -146,8 +147,8 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 def _body(
     entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
-    """Return the size of the response's body as sent: the recorded size, or Content-Length or the size of
-    unencoded content if slightly smaller. If no size was recorded, guess it."""
+    """Return the size of the response's body as sent: the recorded size, or else Content-Length or the size
+    of unencoded content, if that is slightly smaller. If no size was recorded, guess it."""
     if body_is_empty(method, status):
         return 0
     content = coerce.mapping(response.get("content"))
@@ -191,7 +192,7 @@ def _guessed_body(
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
-        # Old versions of Chrome that do not know the saving write one that is larger than the content.
+        # If old versions of Chrome do not know the saving, they write one larger than the content.
         saved = coerce.size(content.get("compression")) or 0
         if saved > whole:
             saved = 0
@@ -210,7 +211,7 @@ def _guessed_body(
 
 
 def _may_be_encoded(got: Pairs, content: Mapping[str, Any]) -> bool:
-    """Return True if the body may be compressed. If no headers were recorded, this is assumed for text."""
+    """Return True if the body may be compressed. Without recorded headers, this is assumed for text."""
     mime = coerce.text(content.get("mimeType"))
     return _is_encoded(got) or (not got and bool(_COMPRESSIBLE.search(mime)))
 

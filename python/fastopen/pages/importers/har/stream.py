@@ -20,7 +20,7 @@ _OBJECT: Final = re.compile(r'\{\s*"')
 # Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# Failed attempts to find the next entry use a step of the budget for this many characters that json reads.
+# A failed attempt to find the next entry takes a step of the budget for this many characters read.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
@@ -47,7 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read as much text again as is unparsed. Raises InputError if a value is too long or too large."""
+        """Read more text, as much as is unparsed. Raises InputError if a value is too long or too large."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
