@@ -34,6 +34,7 @@ def urls(text: str) -> list[str]:
         ("<noscript><img src=no.png></noscript><template><img src=no.png></template>", []),
         ("<style>p { background: url( 'a.png' ) }</style>", ["a.png"]),
         ("<p style=\"background: url('a.png')\">", ["a.png"]),
+        (f"<style>p {{ order: {'1' * 5000}; background: url(a.png) }}</style>", ["a.png"]),
         ("<video src=a.mp4 poster=b.jpg><source src=c.webm><track src=d.vtt></video>",
          ["a.mp4", "b.jpg", "c.webm", "d.vtt"]),
         ("<svg><image xlink:href='a.png'/><use href='b.svg#x'/></svg>", ["a.png", "b.svg#x"]),

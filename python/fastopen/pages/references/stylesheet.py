@@ -10,6 +10,8 @@ from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
 
 _MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
+# tinycss2 raises an error for longer integers (sys.get_int_max_str_digits).
+_LONG_NUMBER: Final = re.compile(r"[0-9]{4300,}")
 _MAX_DEPTH: Final = 50
 # Parsed values take a hundred times the memory of the text, so the text after this limit is ignored.
 MAX_BYTES: Final = 2 * 2**20
@@ -21,7 +23,7 @@ InStylesheet = tuple[str, ResourceType]
 def names_in_stylesheet(text: str) -> list[InStylesheet]:
     if not _MAY_NAME.search(text):
         return []
-    text = text[:MAX_BYTES]
+    text = _LONG_NUMBER.sub("0", text[:MAX_BYTES])
     budget.work(len(text) // _BYTES_A_STEP)
     return [name for name in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if name[0]]
 
