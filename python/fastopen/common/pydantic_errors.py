@@ -85,6 +85,6 @@ def _plain(problem: Mapping[str, Any]) -> str:
         return shown.strip("'") + f" is too {limit}"
     name, _, newest = str(known.get("expected", "")).strip("'").rpartition("/")
     number = shown.strip("'").removeprefix(f"{name}/")
-    if name and (number + newest).isdecimal() and int(number) > int(newest):
+    if name and number.isdecimal() and newest.isdecimal() and int(number) > int(newest):
         return f"{shown} is newer than this fastopen reads ({newest}); update fastopen"
     return f"{shown}: {message[0].lower()}{message[1:]}"

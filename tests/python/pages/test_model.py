@@ -69,6 +69,7 @@ def test_a_minimal_page_gets_the_defaults_of_the_contract() -> None:
         (with_resource(1, size=1), "resources[1].size: unknown key"),
         (page(resources=[]), "resources: is empty"),
         (page(format="fastopen-page/2"), "format: 'fastopen-page/2' is newer"),
+        (page(format=""), "format: '': must be"),
         ([], "not a page"),
     ],
 )
