@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// A reason to refuse a trace. Entries are counted from 1.
+/// A reason why a trace is invalid. Entries are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The list is empty.
