@@ -18,7 +18,7 @@ const SYN_RETRANSMITTED: u8 = 3;
 /// follows the suspicion, may also count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
 const LEAST_SENT_AGAIN: u32 = 2;
 const MOST_SENT_AGAIN: u32 = 4;
-/// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
+/// The shortest time of three timeouts in a row: the first is `TCP_RTO_MIN`, and each doubles the time.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
 /// The effect of path and settings on a connection's Fast Open, as Linux 7.3 reports it (docs/paths.md).
@@ -89,7 +89,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if the effect leaves a connection with the evidence of an open path with cookies.
+    /// Returns true if connections with this effect show the evidence of an open path with default settings.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -179,7 +179,7 @@ impl Observations<'_> {
             });
             of_silent.count() as i64
         };
-        // Whether such a socket used Fast Open is not known.
+        // It is not known if such a socket used Fast Open.
         let lost_hello = |one: &&ConnectionRecord| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
             let affected = self.hosts.get(&one.host).is_some_and(|address| self.path.affects(*address));
