@@ -183,7 +183,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the wanted pages. Return the records by `RECORDING:PAGE`. Some are missing if time is over."""
+    """Load the wanted pages. Return records by `RECORDING:PAGE`. Pages are missing if the time is over."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):

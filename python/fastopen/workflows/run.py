@@ -342,7 +342,6 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[Import
 
 
 def _of_bodies(page: Page) -> list[tuple[str, int]]:
-    """Return the URLs and body sizes of a page's resources."""
     return [(one.url, one.body_bytes) for one in page.resources]
 
 
@@ -388,5 +387,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return an existing path as an absolute path, found from any folder, and other text unchanged."""
+    """Make an existing path absolute, so that it is found from any folder. Return other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

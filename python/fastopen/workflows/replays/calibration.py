@@ -61,7 +61,7 @@ class Misfit:
 
     @property
     def errors_us(self) -> list[float]:
-        """Return the absolute differences of all waits and all times of requests."""
+        """Return the absolute errors of all waits and request times, compared with the recording."""
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
@@ -214,7 +214,7 @@ def unlikelihood(found: Misfit) -> float:
 
 
 def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """Return the negative log-likelihood of as many errors as `found` has, with the mean `error_us`."""
+    """Return the negative log-likelihood, up to a constant, of `found` if its mean error is `error_us`."""
     return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
 
 
