@@ -106,8 +106,8 @@ def calibrated(
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 
     Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
-    a kernel, the pages are returned unchanged. If the engine fails, they get a note on the reason. `progress`
-    takes a text on a page's loads, and the numbers of finished and of all pages.
+    a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
+    `progress` takes a text on a page's loads, and the numbers of finished and of all pages.
     """
     pages = list(imported)
     networks = {

@@ -227,9 +227,9 @@ def _figures(times: CellTimes) -> dict[str, float | None]:
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
     """Search the rigs of an experiment for the best, in virtual time.
 
-    Load the base, the sourced rig and the rigs of a single property first. Then repeatedly load the best rig
-    with one property more or less. If all of these are known, load other rigs with few properties, until
-    SEARCH_REQUESTS. Raises InputError if properties exclude each other, MachineError without a kernel.
+    Load the base, the sourced rig and the rigs of a single property first. Repeatedly load the best rig with
+    one property more or less. If these are known, load rigs with few properties, up to SEARCH_REQUESTS
+    requests. Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)

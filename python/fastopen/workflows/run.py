@@ -57,7 +57,7 @@ class RunOptions:
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
     keep: bool = True
-    """True to keep the run in the default folder of runs, False to keep it in memory, if `output` is None."""
+    """If `output` is None: True to keep the run in the default folder of runs, False to keep it in memory."""
     label: str = ""
     """The label of the kept run. If empty, a resumed run keeps its label."""
     kernel: str | None = None
@@ -69,7 +69,7 @@ class RunOptions:
     limit_s: float | None = None
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     draws_by_default: bool = False
-    """True if the user named neither repeats nor variation. A resumed run then keeps its own."""
+    """True if the user named neither repeats nor variation. A resumed run then keeps both."""
     inputs: Sequence[str | Path] = ()
     """The inputs of the pages, read with the next three options. Resuming reads recorded bodies from them."""
     library: Sequence[str | Path] = ()
@@ -272,7 +272,7 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run. If the run has a precision to reach (`until`), add the repeats that this needs."""
+    """Execute a run. With `until`, add repeats until the requested precision or the maximum is reached."""
     store, until = run.store, run.until
 
     def more_jobs() -> Sequence[PlannedJob]:
