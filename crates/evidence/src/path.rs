@@ -170,7 +170,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns how many connections (least, most) should lose their SYN data because of path or settings.
+    /// Returns the expected range for the number of connections whose path or settings make SYN data fail.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -207,13 +207,13 @@ impl Observations<'_> {
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// Returns how many connections (least, most) should have their cookie refused by the hosts' kernels.
+    /// Returns the expected range for the number of connections whose cookie the hosts' kernels refuse.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns how many connections (least, most) the hosts' kernels should count as accepted although no SYN
-    /// data arrived, because the cookie was good or is not required.
+    /// Returns the expected range for the number of connections that the hosts' kernels count as accepted
+    /// although no SYN data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -224,8 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns how many SYNs (least, most) with an effect that `which` selects reached the host. A SYN may
-    /// not have reached the host if it was retransmitted without data, or the connection was aborted.
+    /// Returns the range for the number of SYNs that reached the host, with an effect that `which` selects. A
+    /// SYN may not have reached the host if it was retransmitted without data, or the client aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
