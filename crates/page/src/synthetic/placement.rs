@@ -288,7 +288,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the longest suitable start of a document that fits into `room` bytes; empty if none fits.
+    /// Returns the longest start of a document that leaves room for references; empty if no start does.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
