@@ -63,7 +63,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup` is True if it is for one load or job. Raises InputError."""
+        """Yield the rows of a query. `lookup` is True for a query for one load or job. Raises InputError."""
         for rows in self._batches(query, values, 1, lookup=lookup):
             yield from rows
 

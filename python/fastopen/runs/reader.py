@@ -152,7 +152,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """Return the engine that `auto` stood for when the run was planned."""
+        """Return the engine that `auto` selected when the run was planned."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
