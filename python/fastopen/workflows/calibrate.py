@@ -194,7 +194,7 @@ def _load(
 
 
 def _kept(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording; None if no result is cached, or it does not fit the page."""
+    """Return the cached result of a recording; None if no result is cached that fits the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())
