@@ -19,7 +19,7 @@ pub enum ClientKind {
     Chromium,
 }
 
-/// The traits of a client that decide how a world is built. The rules on its settings are in Python.
+/// The traits of a client that decide how a world is built. The Python models check the client's settings.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
@@ -37,7 +37,7 @@ pub struct Capabilities {
     pub polls_clock: bool,
     /// Memory that the client needs in addition to the world's memory, in bytes.
     pub memory_bytes: u64,
-    /// The longest real time in seconds between records of a job in virtual time, for a start or a load.
+    /// The longest real time in seconds that a start or a load may take on the virtual engine.
     pub silence_s: u64,
 }
 
@@ -96,7 +96,7 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The client of a job. A limit, factor or list of phases that is `None` has the value of the profile.
+/// The client of a job. Settings of the [`Policy`] that are `None` have the values of the profile.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

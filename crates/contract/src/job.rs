@@ -177,8 +177,8 @@ impl Network {
     }
 
     /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
-    /// microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem's jitter reorders
-    /// packets, or with a rate is subtracted from the delay of every packet that waits.
+    /// microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem with jitter
+    /// reorders packets, and with a rate it removes the jitter of every packet that waits.
     pub fn kernel_matches_model(&self) -> bool {
         let is_plain =
             |one: &LinkDirection| one.trace_ms.is_none() && one.jitter.is_none() && one.aqm == Aqm::None;
@@ -224,12 +224,12 @@ pub struct LinkDirection {
 pub enum Jitter {
     /// Normal, with this standard deviation in microseconds.
     NormalUs(u64),
-    /// Uniform, at most this many microseconds below or above.
+    /// Uniform, at most this number of microseconds below or above that delay.
     UniformUs(u64),
 }
 
 impl Jitter {
-    /// Returns the standard deviation or the largest difference, in microseconds.
+    /// Returns the standard deviation (normal) or the largest difference (uniform), in microseconds.
     pub fn us(self) -> u64 {
         let (Self::NormalUs(us) | Self::UniformUs(us)) = self;
         us
@@ -247,7 +247,7 @@ impl Jitter {
 
 impl LinkDirection {
     /// Returns the longest time in microseconds that a packet waits in the queue; `None` without a known
-    /// bound. `seen` is the longest observed queue in bytes; without it, the largest permitted one counts.
+    /// bound. `seen` is the longest observed queue in bytes. If it is `None`, the limit of the queue is used.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -394,8 +394,8 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if QUIC here lacks the
-    /// congestion control.
+    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if our QUIC implementation
+    /// lacks the congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {

@@ -371,7 +371,7 @@ pub struct QuicRecord {
 }
 
 impl QuicRecord {
-    /// Returns true if either end declared a packet lost, and `otherwise` for an end without a count.
+    /// Returns true if either end declared a packet lost. `otherwise` is used for an end without a count.
     pub fn lost(&self, otherwise: bool) -> bool {
         let lost = |end: &QuicEnd| end.lost_packets.map_or(otherwise, |lost| lost > 0);
         lost(&self.client) || self.origin.as_ref().is_some_and(lost)

@@ -1,5 +1,5 @@
 //! Reads a job from JSON and checks the bounds of its values. The models in `python/fastopen/contract` check
-//! the rules between keys.
+//! the rules that concern several keys.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -159,7 +159,7 @@ impl ClientSettings {
     }
 }
 
-/// Checks the words of a command line. The program must not be empty, and no word too long or with a NUL.
+/// Checks the words of a command line: the program is not empty, and no word is too long or contains a NUL.
 fn validate_words(place: &str, words: &[String]) -> Checked {
     not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
     for (number, word) in words.iter().enumerate() {

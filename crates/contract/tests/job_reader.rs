@@ -94,8 +94,8 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Changes a value: if it is an object or a list, 0 as `how` removes a key or element, and 1 adds one.
-/// Otherwise, replaces the value by `other`.
+/// Changes a value. In an object or a list, removes a key or an element if `how` is 0, and adds one if it is
+/// 1. Otherwise, replaces the value by `other`.
 fn change(place: &mut Value, how: u8, other: Value) {
     match (how, &mut *place) {
         (0, Value::Object(entries)) if !entries.is_empty() => {

@@ -24,7 +24,7 @@ use fastopen_contract::{
     LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
-/// The observations of a load.
+/// Everything that was observed during a load, to compare with its [`Expectation`].
 #[derive(Debug)]
 pub struct Observations<'a> {
     /// The page.
@@ -145,7 +145,7 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
-/// Counters that make a load invalid if they grow at either end.
+/// Counters whose growth at either end makes a load invalid, unless the path explains it.
 const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 2] = [
     (
         "TCPFastOpenListenOverflow",
@@ -364,8 +364,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that both ends report as many resumed connections to each host as the client had tickets, and
-    /// early data on the resumed connections whose first request is safe; neither must occur unexpectedly.
+    /// Checks that at least as many connections to each host resumed a session as the client had tickets,
+    /// that both ends agree, and that resumed connections with a safe first request sent early data, if
+    /// expected. Neither may happen unexpectedly.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
@@ -469,7 +470,7 @@ impl Observations<'_> {
     }
 
     /// Returns true if a connection lost a packet, or may have lost one: external clients do not report
-    /// losses of QUIC, so all losses of the link count.
+    /// losses of QUIC, so any loss on the link counts as a loss of their connections.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
@@ -521,7 +522,7 @@ impl Observations<'_> {
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 
-    /// Returns the round trips that `bytes` need after the initial window. The window doubles each time, but
+    /// Returns how many round trips `bytes` need after the initial window. The window doubles each time, but
     /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
         let mut sent = u64::from(self.tcp.initial_window_segments) * segment;

@@ -18,7 +18,7 @@ const SYN_RETRANSMITTED: u8 = 3;
 /// follows the suspicion, may also count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
 const LEAST_SENT_AGAIN: u32 = 2;
 const MOST_SENT_AGAIN: u32 = 4;
-/// The shortest time of three timeouts in a row. Each is twice as long as the previous one (`TCP_RTO_MIN`).
+/// The shortest time of three timeouts in a row: the first is `TCP_RTO_MIN`, and each doubles the time.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
 /// The effect of path and settings on a connection's Fast Open, as Linux 7.3 reports it (docs/paths.md).
@@ -89,7 +89,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if the effect leaves a connection with the evidence of an open path with cookies.
+    /// Returns true if connections with this effect show the evidence of an open path with default settings.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -170,7 +170,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns how many connections (least, most) should lose their SYN data because of path or settings.
+    /// Returns the expected range for the number of connections whose path or settings make SYN data fail.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
             let of_silent = self.connections.iter().filter(|one| {
@@ -179,7 +179,7 @@ impl Observations<'_> {
             });
             of_silent.count() as i64
         };
-        // Whether such a socket used Fast Open is not known.
+        // It is not known if such a socket used Fast Open.
         let lost_hello = |one: &&ConnectionRecord| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
             let affected = self.hosts.get(&one.host).is_some_and(|address| self.path.affects(*address));
@@ -207,13 +207,13 @@ impl Observations<'_> {
         self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
     }
 
-    /// Returns how many connections (least, most) should have their cookie refused by the hosts' kernels.
+    /// Returns the expected range for the number of connections whose cookie the hosts' kernels refuse.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
 
-    /// Returns how many connections (least, most) the hosts' kernels should count as accepted although no SYN
-    /// data arrived, because the cookie was good or is not required.
+    /// Returns the expected range for the number of connections that the hosts' kernels count as accepted
+    /// although no SYN data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
         let asking = self.connections.iter().filter(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
@@ -224,8 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns how many SYNs (least, most) with an effect that `which` selects reached the host. A SYN may
-    /// not have reached the host if it was retransmitted without data, or the connection was aborted.
+    /// Returns the range for the number of SYNs that reached the host, with an effect that `which` selects. A
+    /// SYN may not have reached the host if it was retransmitted without data, or the client aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);

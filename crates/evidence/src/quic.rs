@@ -82,8 +82,8 @@ impl Observations<'_> {
         self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
-    /// Returns true if the client gave up a QUIC connection to the same host that it had opened earlier by at
-    /// least the fallback delay.
+    /// Returns true if the client gave up a QUIC connection to the same host that it had opened at least the
+    /// fallback delay before this connection.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
         let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {

@@ -11,7 +11,7 @@ use fastopen_contract::{
 };
 
 /// Limits of the share of arrivals that are late, and of the relative error of the rate. Above a limit, the
-/// record shows the limit of the generator, not of the server.
+/// record shows the speed of the generator, not of the server.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
@@ -105,7 +105,7 @@ pub struct Seen<'a> {
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     /// The link's counts and delays of packets.
     pub link: &'a LinkRecord,
-    /// The time in microseconds by which the link may release a packet too late. One in 100 may be later.
+    /// The time in microseconds by which the link may release packets late. One packet in 100 may be later.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,

@@ -1,7 +1,7 @@
 //! Keeps packets in flight, ordered by due time.
 //!
 //! Packets with equal delays are due in the order of their pushes, so they wait in a FIFO without sorting. A
-//! packet that is due before the last one in the FIFO, as from a nearer host, waits in a sorted map.
+//! packet that is due before the last packet in the FIFO, because its host is nearer, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -14,7 +14,7 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// The next time at which a stage releases a kept packet, with the stage's index; `None` if none does.
+    /// The next time at which a stage releases a kept packet, and the stage's index; `None` if none is kept.
     due: Option<(Nanos, usize)>,
     /// Answers, such as RSTs, that a middlebox made from packets, with the times of the answers.
     answers: VecDeque<(Nanos, P)>,
@@ -49,7 +49,7 @@ impl<P: Datagram> Direction<P> {
         Self::of(stages(config, start, None), start)
     }
 
-    /// Creates both directions of a link: down, then up. A middlebox of the path handles packets of both.
+    /// Creates both directions of a link: down, then up. A middlebox handles the packets of both directions.
     pub fn pair(down: &DirectionConfig, up: &DirectionConfig, path: &PathRule, start: Nanos) -> (Self, Self) {
         let middlebox = Arc::new(Mutex::new(Middlebox::new(path.clone())));
         let direction = |config, way| {

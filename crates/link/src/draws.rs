@@ -1,4 +1,4 @@
-//! Draws seeded random decisions. With one seed, a larger ratio makes more of them true, and none false.
+//! Draws random decisions from a seed. A larger ratio makes more decisions true, and no true decision false.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

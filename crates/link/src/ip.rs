@@ -62,7 +62,7 @@ impl Version {
     }
 }
 
-/// The header of a packet.
+/// The fields of an IPv4 or IPv6 header that the link and its middleboxes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Source address.
@@ -113,7 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` if the header is too short or not of IP.
+/// Returns the length of a packet according to its header; `None` if it is incomplete or not of IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {

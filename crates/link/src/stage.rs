@@ -9,10 +9,10 @@
 
 use crate::{DropCause, Nanos, Stats};
 
-/// The payload of a direction.
+/// The payload of the packets in a direction.
 pub trait Datagram: Send + 'static {
-    /// Returns the IP packet from its version field on, for stages that classify flows or rewrite headers in
-    /// place. Payloads without contents return an empty slice.
+    /// Returns the IP packet, starting with its version field, for stages that classify flows or rewrite
+    /// headers in place. Payloads without contents return an empty slice.
     ///
     /// A stage that shortens the packet sets [`Packet::bytes`] and the length in the IP header. The receiver
     /// trims the packet to the length in the header (`ip_rcv` in Linux's `net/ipv4/ip_input.c`).

@@ -23,12 +23,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Updates the maximum with the `bytes` that wait now.
+    /// Raises `queue_bytes_max` to `bytes`, the number of bytes that wait now, if this number is larger.
     pub fn count_waiting(&mut self, bytes: u64) {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` as dropped, which [`crate::Direction::offer`] counted as accepted.
+    /// Counts a packet of `bytes` bytes as dropped. [`crate::Direction::offer`] has counted it as accepted.
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);

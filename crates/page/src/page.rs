@@ -28,12 +28,12 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other think times and reference positions that explain the recording equally well. Jobs have none.
+    /// Other think times and reference positions that explain the recording equally well. Empty in jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// Values that explain a recording as well as the page's own values. Each list has one for each resource.
+/// Values that explain a recording as well as the page's own values. Each list has a value for each resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {

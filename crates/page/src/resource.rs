@@ -55,7 +55,7 @@ pub struct Resource {
     /// Time from the last byte of the request to the first byte of the response, at the server.
     #[serde(default)]
     pub server_think_us: u64,
-    /// Time from the first to the last byte of the body at the server, which produces the body in this time.
+    /// Time that the server takes to produce the body, from its first to its last byte.
     #[serde(default)]
     pub server_send_us: u64,
     /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
@@ -92,10 +92,10 @@ pub struct Resource {
     /// HTTP version of the recorded response; `None` if unknown. Loads use the versions of the job's hosts.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Offset of the recorded body in the job's bodies file. Only jobs have it.
+    /// Offset of the recorded body in the job's bodies file; `None` outside of jobs.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Offset of the recorded head in the job's bodies file. Only jobs have it.
+    /// Offset of the recorded head in the job's bodies file; `None` outside of jobs.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }

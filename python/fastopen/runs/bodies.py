@@ -13,7 +13,7 @@ def bodies_digests(bodies: Bodies) -> dict[str, str]:
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if a page's bodies do not match their digest in `kept`, from the start of the run."""
+    """Raise InputError if a page's bodies do not match `kept`, the digests from the start of the run."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

@@ -26,18 +26,18 @@ def handshakes_in_a_row_ns(
 ) -> int:
     """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
-    `handshake` returns the time span of a connection's start that counts, or None. A request waits for its
-    initiator, then for the first free connection (late binding). It may wait for a handshake in progress with
-    its origin, on its own or another connection. On a connection that carries one request at a time, it may
-    wait for the previous request. It may also wait until another request ends and makes room for a new
-    connection, and for the handshake of this connection. Handshake times include queueing on the link, so on
-    a busy link the result exceeds the round trips of the handshakes.
+    `handshake` returns the time span of a connection's handshake, or None if it does not count. A request
+    waits for its initiator, then for the first free connection (late binding). It may wait for a handshake in
+    progress with its origin, on its own or another connection. On a connection that carries one request at a
+    time, it may wait for the previous request. It may also wait until another request ends and makes room for
+    a new connection, and for the handshake of this connection. Handshake times include queueing on the link,
+    so on a busy link the result exceeds the round trips of the handshakes.
     """
     if record.seen_at == "origins":
         # Origins cannot see dependencies, only the times with a handshake in progress.
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
-    # A response from the cache was not requested, but its initiator also delays requests that it initiates.
+    # A response from the cache was not requested, but it delays the requests that it initiates, too.
     sent = [
         (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
         for request in record.requests
@@ -71,7 +71,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """The connections and lookups of a load, found by the request that used them."""
+    """Finds the connection and the lookup that a request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of = {connection.id: connection for connection in record.connections}
@@ -119,7 +119,7 @@ class Handshakes:
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return for how many nanoseconds after `since_ns` a connection's own handshake lasted."""
+        """Return for how many nanoseconds a connection's own handshake lasted after `since_ns`; 0 if none."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

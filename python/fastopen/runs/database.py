@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file. It gets its name once complete, and has one writer at a time."""
+"""Create and open a run's SQLite file, which gets its name when complete, and has one writer at a time."""
 
 import fcntl
 import os
@@ -15,8 +15,8 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file while a process creates the file. If no process does, a killed process left the
-# file, which holds nothing of value.
+# The name of a run's file while a process creates the file. If no process is creating it, a killed process
+# left the file, which holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
@@ -30,7 +30,7 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file, which `fill` writes. Return it with its lock. Raises InputError, MachineError."""
+    """Create a run's file with `fill`. Return the file and its lock. Raises InputError and MachineError."""
     lock = _claim(folder)
     try:
         return _create(folder, fill), lock
@@ -61,7 +61,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files that a killed creation of a run left. The file that marks them is removed last."""
+    """Remove the files of a run whose creation was killed: first the packets, which only UNFINISHED marks."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -195,7 +195,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log, so that a commit is one append, and survives a killed process."""
+    """Open the file with a write-ahead log. A commit is then one append, and survives a killed process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
@@ -209,7 +209,7 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
 
 
 def _claim(folder: Path) -> FolderLock:
-    """Create and lock the folder. Raises InputError if it has files that no killed creation left."""
+    """Create and lock a run's folder. Raises InputError if it is locked, not writable, or has other files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(folder)

@@ -16,7 +16,7 @@ from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
 # If this number of an arm's first loads are all invalid for the same reason, its other loads will be, too.
 INVALID_ALIKE: Final = 3
-# Disturbances by the machine stop a run only after this many rounds of all loads.
+# Disturbances by the machine stop a run only after this number of rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 Engines = Engine | Mapping[EngineName, Engine]
@@ -35,13 +35,13 @@ NOTHING_ELSE: Final = Watched()
 
 @dataclass
 class RunOutcome:
-    """The outcome of an execution. `faults` maps each fault of a job's last world to the jobs that had it."""
+    """The outcome of an execution. `faults` maps each fault to the jobs whose last world had this fault."""
 
     interrupted: bool = False
     out_of_time: bool = False
     """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
-    """The reason why the run stopped: all loads of an arm are invalid for the same reason; else empty."""
+    """A message if the run stopped because all loads of an arm are invalid for one reason; else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
     """Number of packets that were not kept, because the buffer for the packets of a load was full."""

@@ -41,7 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run by path or name, or the latest run for `last`. Raises InputError."""
+    """Return the folder of the run with this path or name; `last` is the latest run. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -128,7 +128,6 @@ def _varying(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _networks(experiment: Experiment) -> str:
-    """Return the RTTs, such as `20, 100 ms`, and the number of networks if some have equal RTTs."""
     rtts = list(dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks))
     more = f", {len(experiment.networks)} networks" if len(experiment.networks) > len(rtts) else ""
     return f"{', '.join(rtts)} ms{more}"
@@ -137,7 +136,7 @@ def _networks(experiment: Experiment) -> str:
 def remove_run(folder: Path) -> int:
     """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if the folder holds no run, or other files too, or if the run is being written.
+    Raises InputError if the folder holds no run or also holds other files, or if the run is being written.
     """
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)

@@ -30,7 +30,7 @@ STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
 """The largest number of steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# Rows of a query may have this multiple of the file's size, because they repeat names from other tables.
+# Rows of a query may be this many times as large as the file, because they repeat names of other tables.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
@@ -39,7 +39,7 @@ MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
 # connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to a tenth. Text beyond this multiple of its packed size counts against MAX_EXCESS_BYTES.
+# Records shrink to a tenth when packed. Text beyond this multiple of its packed size counts as excess.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
@@ -63,7 +63,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup` means a query for one load or job. Raises InputError."""
+        """Yield the rows of a query. `lookup` is True for a query for one load or job. Raises InputError."""
         for rows in self._batches(query, values, 1, lookup=lookup):
             yield from rows
 

@@ -22,7 +22,7 @@ class Listing:
     """The name of the loads' page."""
     valid: bool | None = None
     search: str = ""
-    """A part of the job's id or of the reason of an invalid load. Upper and lower case are equal."""
+    """Text to find in the job's id or in a reason why the load is invalid. Case does not matter."""
     job: str | None = None
     """The id of the loads' job."""
     number: int | None = None

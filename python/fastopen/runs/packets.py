@@ -25,7 +25,7 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the file of a load's packets; None if it is missing, not a regular file there, or too large."""
+    """Return the file of a load's packets; None if it is missing, a link to another folder, or too large."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

@@ -152,7 +152,7 @@ class RunReader(Closing):
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """Return the engine that `auto` stood for when the run was planned."""
+        """Return the engine that `auto` selected when the run was planned."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
@@ -184,7 +184,7 @@ class RunReader(Closing):
         return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
-        """Raise InputError if there is no such job. None stands for all jobs."""
+        """Raise InputError if there is no such job. None means all jobs."""
         if job is not None and job not in self.jobs():
             remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
@@ -238,7 +238,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield row and JSON record of each load (of `job`, if given), five times as fast as LoadRecords."""
+        """Yield row and JSON record of each load (or each of `job`), five times as fast as `load_records`."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -304,7 +304,6 @@ class RunReader(Closing):
         return self._rows(query)
 
     def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup` is True if the query is for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -335,7 +334,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _understanding(self, what: str) -> Iterator[None]:
-        """Raise InputError about damage if content causes an error, because fastopen would not write it."""
+        """Turn errors that the file's content causes into an InputError that reports `what` as damaged."""
         try:
             yield
         except ValidationError as error:
@@ -363,7 +362,7 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Return the experiment without `path_share` where it is null, as in older runs."""
+    """Return the experiment. Remove a network's `path_share` if it is null, as in older runs."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

@@ -75,7 +75,7 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return the option of a field and its values as users write them; as they are if there is none."""
+    """Return a field's option and its values as users write them. Without an option, return all as given."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

@@ -20,7 +20,7 @@ class LoadRow(NamedTuple):
     connections: int
     syn_data_connections: int
     handshakes_ns: int
-    """The longest sum of the times of handshakes in a row."""
+    """The longest sum of handshake times along the dependencies of requests."""
     retransmitted: int
     """The number of segments that both ends retransmitted."""
     invalid: tuple[tuple[str, str], ...]

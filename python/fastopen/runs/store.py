@@ -155,7 +155,7 @@ class RunStore(RunReader):
     ) -> None:
         """Write a finished load. When the method returns, the load survives the end of this process.
 
-        PacketFile are written into a separate file, if the run has a folder. Raises MachineError if the load
+        `packets` are written into a separate file, if the run has a folder. Raises MachineError if the load
         cannot be written.
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
@@ -190,7 +190,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, except those of first repeats without any finished load."""
+        """Remove planned loads that were not run, but keep first repeats of which no load is finished."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

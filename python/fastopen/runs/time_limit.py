@@ -24,7 +24,7 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield the jobs of one repeat, then of enough repeats for `at_once` worlds, while time is left."""
+        """Yield rounds of jobs while time is left: one repeat, then enough repeats for `at_once` worlds."""
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=_repeat), key=_repeat)]
         last_s, size = 0.0, 1
         while repeats:

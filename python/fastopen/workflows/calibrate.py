@@ -106,8 +106,8 @@ def calibrated(
     """Return the pages, with think times free of queueing delay if the recorder's network is known.
 
     Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
-    a kernel, the pages are returned unchanged. If the engine fails, they get a note on the reason. `progress`
-    takes a text on a page's loads, and the numbers of finished and of all pages.
+    a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
+    `progress` takes a text on a page's loads, and the numbers of finished and of all pages.
     """
     pages = list(imported)
     networks = {
@@ -183,7 +183,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the wanted pages. Return the records by `RECORDING:PAGE`. Some are missing if time is over."""
+    """Load the wanted pages. Return records by `RECORDING:PAGE`. Pages are missing if the time is over."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -194,7 +194,7 @@ def _load(
 
 
 def _kept(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording; None if no result is cached, or it does not fit the page."""
+    """Return the cached result of a recording; None if no result is cached that fits the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())

@@ -45,7 +45,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map kernel names to the items of a list (`a,b`); empty for one. Raises MachineError, InputError."""
+    """Map kernel names to items of a list (`a,b`); empty for one item. Raises MachineError, InputError."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -73,7 +73,7 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return the factors by which this machine's load slows engines, without `host`, which hardly slows."""
+    """Map `virtual` to the factor by which the machine's load slows it. Leave out `host`: it hardly slows."""
     cores = len(os.sched_getaffinity(0))
     return {
         name: slowed_down(os.getloadavg()[0], cores, at_once)
@@ -93,7 +93,7 @@ class EngineSet:
     store: ResultsStore | None = None
     """The store from which results of virtual time are read, and to which they are written."""
     workers: ExecutorEngine | None = None
-    """The engine that runs jobs of virtual time on the given executor; None without one."""
+    """The engine that runs jobs of virtual time on the given executor; None without an executor."""
 
     @classmethod
     def of(

@@ -50,7 +50,7 @@ def _key(experiment: Experiment, cell: Cell) -> tuple[str, ...]:
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Return the first cell that is not as expected, if any. Raises InputError without an expected table."""
+    """Return the first cell whose time is not as expected, if any. Raises InputError without a table."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):

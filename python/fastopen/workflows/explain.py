@@ -95,7 +95,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Count agreeing savings and times minus assumed properties, with tie-breakers; larger is better."""
+        """Return the number of agreeing savings and times minus assumed properties, and two tie-breakers."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -153,7 +153,7 @@ class Explained:
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the loaded rigs' saving that is nearest to a cell's, in percent; None if there is none."""
+        """Return the saving nearest to a cell's among the loaded rigs, in percent; None if no rig has one."""
         savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
         return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
 
@@ -227,9 +227,9 @@ def _figures(times: CellTimes) -> dict[str, float | None]:
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
     """Search the rigs of an experiment for the best, in virtual time.
 
-    Load the base, the sourced rig and the rigs of a single property first. Then repeatedly load the best rig
-    with one property more or less. If these are all known, load others with few properties, up to
-    SEARCH_REQUESTS. Raises InputError if properties exclude each other, and MachineError without a kernel.
+    Load the base, the sourced rig and the rigs of a single property first. Repeatedly load the best rig with
+    one property more or less. If these are known, load rigs with few properties, up to SEARCH_REQUESTS
+    requests. Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -259,7 +259,7 @@ def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of the properties that have a source. Of those with the same name, the first counts."""
+    """Return the rig of the properties with a source. Of properties with the same name, the first counts."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -272,7 +272,7 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Return the findings of the audit on the times of cells. Cells without findings are left out."""
+    """Return the audit's findings on the times of cells that have any. Raises InputError without the file."""
     folder = packaged_folder("experiments")
     if folder is None:
         raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
@@ -291,7 +291,7 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree on the rig that is best for the other pages (or cells, of one page)."""
+    """Return how many savings agree on the best rig for the other pages (or other cells of one page)."""
     several = len({cell.page for cell in cells}) > 1
     groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
@@ -429,7 +429,7 @@ class _Row:
     _wanted: tuple[float, ...] = ()
 
     def times(self, network: int) -> CellTimes:
-        """Return the page's times over a network."""
+        """Return the page's mean load times over a network, without and with TFO, each plus `added_ms`."""
         off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
         return CellTimes(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms

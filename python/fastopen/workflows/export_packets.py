@@ -29,7 +29,6 @@ class ExportedPackets:
 
     @property
     def written(self) -> int:
-        """Return the number of files written."""
         return self.copied + self.again
 
 

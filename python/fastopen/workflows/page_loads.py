@@ -35,7 +35,7 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Load the page with each client over each network. Each value of a list in `client` makes a client.
+        """Load the page with each client over each network. Lists in `client` make a client for each value.
 
         With several `draws`, each draw has its own values for uncertain facts, the same for every client.
 

@@ -57,7 +57,7 @@ class RunOptions:
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
     keep: bool = True
-    """True to keep the run in the default folder of runs, False to keep it in memory, if `output` is None."""
+    """If `output` is None: True to keep the run in the default folder of runs, False to keep it in memory."""
     label: str = ""
     """The label of the kept run. If empty, a resumed run keeps its label."""
     kernel: str | None = None
@@ -69,7 +69,7 @@ class RunOptions:
     limit_s: float | None = None
     """Time limit in seconds, within which as many repeats as possible are run; None to run all."""
     draws_by_default: bool = False
-    """True if the user named neither repeats nor variation. A resumed run then keeps its own."""
+    """True if the user named neither repeats nor variation. A resumed run then keeps both."""
     inputs: Sequence[str | Path] = ()
     """The inputs of the pages, read with the next three options. Resuming reads recorded bodies from them."""
     library: Sequence[str | Path] = ()
@@ -272,7 +272,7 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run. If the run has a precision to reach (`until`), add the repeats that this needs."""
+    """Execute a run. With `until`, add repeats until the requested precision or the maximum is reached."""
     store, until = run.store, run.until
 
     def more_jobs() -> Sequence[PlannedJob]:
@@ -342,7 +342,6 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[Import
 
 
 def _of_bodies(page: Page) -> list[tuple[str, int]]:
-    """Return the URLs and body sizes of a page's resources."""
     return [(one.url, one.body_bytes) for one in page.resources]
 
 
@@ -388,5 +387,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return an existing path as an absolute path, found from any folder, and other text unchanged."""
+    """Make an existing path absolute, so that it is found from any folder. Return other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

@@ -238,7 +238,7 @@ struct Segment<'a> {
     tcp: usize,
     /// Offset of the payload.
     payload: usize,
-    /// Set if [`Segment::finish`] must compute the checksums again.
+    /// Set if [`Segment::finish`] must update the length and the checksums.
     changed: bool,
 }
 
@@ -281,7 +281,7 @@ impl<'a> Segment<'a> {
         self.ip.len() - self.payload
     }
 
-    /// Returns the start and end offsets of the Fast Open option, and the offset of the cookie in it.
+    /// Returns the offsets of the start and end of the Fast Open option and of its cookie; `None` if missing.
     fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
         let mut at = self.tcp + TCP_HEADER;
         while at + 1 < self.payload && self.ip[at] != OPTION_END {

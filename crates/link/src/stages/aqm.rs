@@ -36,12 +36,12 @@ pub(super) trait ManagedQueue<P>: Send {
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
-/// A managed queue as a stage.
+/// Makes a managed queue a [`Stage`].
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to `free_at` of the wire. After a release, it is 1 ns earlier: a trace serves only
-    /// packets that arrived before an opportunity, as the waiting packets did.
+    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release, because a
+    /// trace serves only packets that arrived before an opportunity, as the waiting packets did.
     asked: Nanos,
 }
 

@@ -17,11 +17,11 @@ const INTERVAL: Nanos = 100_000_000;
 /// Size of a full packet. A queue of at most this size is never too long: it only keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
-/// A queue, and the state that decides on its drops.
+/// A queue, and the state that decides which of its packets are dropped.
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// Time at which the sojourn time will have been above the target for an interval; `None` if it is below.
+    /// Set when the delay exceeds the target, to the time an interval later, from which packets are dropped.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,

@@ -49,7 +49,6 @@ fn sum_of_four(draw: u64) -> i64 {
     (0..4).map(|number| ((draw >> (16 * number)) & 0xffff) as i64).sum()
 }
 
-/// The stage that delays packets, with or without jitter.
 pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,

@@ -18,7 +18,7 @@ const QUEUES: u64 = 1024;
 /// Number of bytes that a queue may send in one turn.
 const QUANTUM: i64 = MAXPACKET as i64;
 
-/// The queue of a flow.
+/// The queue of all flows with the same hash.
 struct FlowQueue<P> {
     queue: CodelQueue<P>,
     /// Number of bytes that the queue may still send in this turn.
@@ -29,7 +29,7 @@ struct FlowQueue<P> {
 
 /// All queues, and the order of service.
 pub(super) struct FlowQueues<P> {
-    /// Selects FQ-CoDel; otherwise DRR.
+    /// True for FQ-CoDel, false for DRR.
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,

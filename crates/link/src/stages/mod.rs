@@ -27,8 +27,8 @@ pub struct DirectionConfig {
     pub delay: Nanos,
     /// Serialisation rate.
     pub rate: Rate,
-    /// Limit on the waiting bytes without the packet on the wire, for each flow with DRR; `None` for no
-    /// limit. `stages/tail_drop.rs` compares it with the limits of tbf, netem and Mahimahi.
+    /// Limit on the waiting bytes, without the packet on the wire; `None` for no limit. With DRR, each flow
+    /// has this limit. `stages/tail_drop.rs` compares it with the limits of tbf, netem and Mahimahi.
     pub queue_limit_bytes: Option<u64>,
     /// Queue discipline.
     pub aqm: Aqm,

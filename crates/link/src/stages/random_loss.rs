@@ -34,7 +34,6 @@ impl Loss {
 #[error("loss of {0} is not within 0 and {max}", max = Loss::MAX_RATIO)]
 pub struct LossError(f64);
 
-/// The stage that drops packets at random.
 pub(crate) struct RandomLoss(Draws);
 
 impl RandomLoss {

@@ -56,7 +56,7 @@ impl Trace {
     }
 }
 
-/// A reason to refuse a trace. Entries are counted from 1.
+/// A reason why a trace is invalid. Entries are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The list is empty.
@@ -101,7 +101,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. A packet offered at the time of the open opportunity waited for it, and uses it.
+    /// Sends a packet. A packet offered at the time of the open opportunity has waited for this opportunity.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);

@@ -22,7 +22,7 @@ use throttle::Throttle;
 
 use crate::{Nanos, Origin, Page};
 
-/// Loads one page, once.
+/// The schedule of one load of a page.
 ///
 /// The driver reports events with [`Scheduler::handle`] and wake-up times with [`Scheduler::advance`], and
 /// performs the actions of [`Scheduler::next_action`] after each call until there is none. The scheduler has
@@ -64,7 +64,7 @@ impl Scheduler {
         Ok(Self { origins, discovery: Discovery::new(plan), throttle, pool, now: 0 })
     }
 
-    /// Reports an event at `now`.
+    /// Handles an event that happened at `now`.
     pub fn handle(&mut self, now: Nanos, event: Event) {
         self.queue_due(now);
         match event {

@@ -6,11 +6,11 @@ use crate::{Origin, Page, Resource, ResourceType};
 /// The connections that a request may use. Requests of different partitions never share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Partition {
-    /// True for a request without credentials: a font from another origin than that of its document (Fetch
+    /// True for a request without credentials: a font whose origin differs from its document's (Fetch
     /// standard, "network partition keys" and CSS Fonts section 4.9).
     anonymous: bool,
-    /// True for the document of a frame from another site than that of the page, and for requests in such a
-    /// frame (Chromium's `NetworkAnonymizationKey`).
+    /// True for the document of a frame whose site differs from the page's, and for requests in such a frame
+    /// (Chromium's `NetworkAnonymizationKey`).
     cross_site_frame: bool,
 }
 

@@ -282,8 +282,8 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail: those that it carried and that are not
-    /// retried, or if it was connecting, the server's most urgent. None fail if a connection takes over.
+    /// Removes a lost connection. Returns the requests that fail: its requests that are not retried, or if it
+    /// was connecting, the server's most urgent request. No request fails if another connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -315,7 +315,7 @@ impl Pool {
     }
 
     /// Opens a planned fallback at once after the loss of a connection with an incomplete handshake. Returns
-    /// true if another such connection to the server is then in progress.
+    /// true if the server has a connection of the other kind, fallback or not, that may take over.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Numbers of references that start only after the reference to their initiator, which starts them.
+/// Numbers of the references that are part of the reference to their initiator, which starts them later.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the response of the initiator has ended.
@@ -14,7 +14,6 @@ pub(super) struct Deferred {
     pub(super) on_use: Vec<usize>,
 }
 
-/// Writes references as text.
 pub(super) struct Writer<'a> {
     pub(super) page: &'a Page,
     pub(super) rewrite: UrlRewrite,
@@ -64,7 +63,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the references as a template and an element of `runtime.js` that starts all requests together.
+    /// Returns the references as a `<template>`, followed by `<x-r>`, the custom element of `runtime.js` that
+    /// starts all requests together.
     pub(super) fn template(&self, numbers: &[usize]) -> String {
         let (images, arrays): (Vec<_>, Vec<_>) = numbers.iter().map(|&number| self.parts(number)).unzip();
         format!("<template>{}</template><x-r a='[{}]'></x-r>", images.concat(), arrays.join(","))
@@ -176,7 +176,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns `text` in quotes, for JavaScript and JSON. It has neither quotes nor control characters.
+/// Returns `text` in quotes, for JavaScript and JSON. `text` must have no quotes or control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

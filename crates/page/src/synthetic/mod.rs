@@ -55,7 +55,7 @@ pub struct SyntheticPage {
 /// The response for one resource of a synthetic page.
 #[derive(Debug, Clone)]
 pub struct SyntheticResponse {
-    /// A body of exactly the page's `body_bytes`.
+    /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
     /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
     pub mime: String,
@@ -157,8 +157,8 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// Returns the resource's Content-Type, or one with which a browser reads the body as ASCII text of this
-/// type: that of HTML, CSS or JavaScript, or an empty text for other types.
+/// Returns the resource's Content-Type if browsers then read the body as ASCII text of this resource type.
+/// Otherwise returns the type of HTML, CSS or JavaScript, or an empty text for other resource types.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wide = mime.to_ascii_lowercase().contains("utf-16");

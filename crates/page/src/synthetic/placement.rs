@@ -236,8 +236,9 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Lets the driver hold the references, in a list for each byte, and puts the lists' numbers into the
-    /// document. With too little room, the last lists are joined at the end; without any, returns all.
+    /// Moves the references into lists that the driver holds, one for each revealing byte, and writes the
+    /// numbers of the lists into the document. If room is short, joins the last lists at the end. If there is
+    /// no room for any number, returns all references.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -287,7 +288,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the longest suitable start of a document that fits into `room` bytes; empty if none fits.
+    /// Returns the longest start of a document that leaves room for references; empty if no start does.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {

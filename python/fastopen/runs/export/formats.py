@@ -1,4 +1,4 @@
-"""Write the files of an export, one load at a time: tables as Parquet or CSV, loads as HAR or PNG."""
+"""Write the files of an export, one load at a time: tables (Parquet, CSV), HARs or screenshots (PNG)."""
 
 import csv
 import json

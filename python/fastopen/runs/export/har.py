@@ -106,10 +106,10 @@ def _timings(
 
     -1 means that a timing does not apply (HAR 1.2). `looked_up` is the time span of the host's lookup, if
     there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
-    the SYN, `connect` is only the time of opening, and `wait` includes the round trip. If the connection was
-    opened earlier, for another request, `connect` does not apply, and the rest of the handshake counts as
-    `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the rest of the handshake is part
-    of `wait`.
+    the SYN, `connect` covers only the opening of the socket, and `wait` includes the round trip. If the
+    connection was opened earlier, for another request, `connect` does not apply, and the rest of the
+    handshake counts as `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the rest of
+    the handshake is part of `wait`.
     """
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]

@@ -21,8 +21,8 @@ from fastopen.pages.recording import RecordedExchange
 # rounds come first, because they decide which request meets which queue. Bytes arrive in packets, so a
 # correction may require others.
 PLACING_ROUNDS: Final = 16
-# The share of the error that each step corrects, from the shortest and from the longest think times. The
-# first steps correct only a share, because each think time also changes the queues that other requests meet.
+# The share of the error that each step corrects, in the searches from the shortest and the longest think
+# times. The first steps correct less, because each think time also changes the queues of other requests.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
 # The resolution of recorders. Smaller errors do not count as better.
 RESOLUTION_US: Final = 100
@@ -53,15 +53,15 @@ class Misfit:
     """The differences of a load from the recording, by resource."""
 
     waits_us: dict[int, float]
-    """Time by which the recorded wait for the response was longer."""
+    """Time by which the recorded wait for the response was longer than in the load."""
     asks_bytes: dict[int, float]
-    """Number of body bytes of the initiator by which the recorded request came later."""
+    """The time in `asks_us`, as the number of body bytes of the initiator that arrive in this time."""
     asks_us: dict[int, float]
-    """Time by which the recorded request came later."""
+    """Time by which the recorded request came later after its initiator than in the load."""
 
     @property
     def errors_us(self) -> list[float]:
-        """Return the absolute differences of all waits and all times of requests."""
+        """Return the absolute errors of all waits and request times, compared with the recording."""
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
@@ -214,7 +214,7 @@ def unlikelihood(found: Misfit) -> float:
 
 
 def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """Return the negative log-likelihood of as many errors as `found` has, with the mean `error_us`."""
+    """Return the negative log-likelihood, up to a constant, of `found` if its mean error is `error_us`."""
     return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
 
 

@@ -88,7 +88,7 @@ def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
 
 
 def way_to_the_load_event(page: Page, requests: Mapping[int, Request]) -> Iterator[int]:
-    """Yield the `load` resource that ended last, and then its chain of initiators up to the root."""
+    """Yield the index of the `load` resource that ended last, then of its initiators up to the root."""
     ended = {
         index: request.end_ns
         for index, request in requests.items()

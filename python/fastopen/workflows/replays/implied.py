@@ -100,7 +100,7 @@ class Replay:
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """Return the page with https URLs for hosts with HTTP/3, else http URLs, on the same ports."""
+        """Return the page with https URLs for hosts with HTTP/3, http URLs for others, and the same ports."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -265,7 +265,7 @@ def _with_scheme(url: str, scheme: str) -> str:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the link's rate in bit/s, raised to a world's lowest; None if unknown or above the highest."""
+    """Return the link's rate in bit/s, at least RATE_MIN_BIT_PER_S; None if unknown or above the maximum."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -350,7 +350,11 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with recorded delays of connections and servers. `link` has rate (bit/s) and window."""
+    """Return the page with the recorded delays: `held` before each request, and others as `rules` require.
+
+    The others are handshakes with hosts outside `shared`, pushes, and slow sending by servers. `link` is the
+    link's rate in bit/s and the initial window in segments.
+    """
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]

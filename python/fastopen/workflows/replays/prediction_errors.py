@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step that differs most between the load predicted with `page` and the measured load."""
+    """Return the step that differs most between the prediction for `page` and the measured load, if any."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
@@ -52,7 +52,7 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map resources of `page` to resources of `other` with the same method and URL. None is used twice."""
+    """Map resources of `page` to resources of `other` with equal method and URL. Use no resource twice."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
