@@ -80,7 +80,7 @@ pub struct Loading<'a> {
 /// The resolver of a world, as the loader uses it.
 #[derive(Debug, Clone)]
 pub struct Resolver {
-    /// Address of the resolver.
+    /// The IP address and port to which queries are sent.
     pub address: SocketAddr,
     /// The protocol of queries.
     pub names: NameLookup,

@@ -144,7 +144,6 @@ type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 enum Address {
     /// The resolver was queried, and these connections wait for the answer.
     Asked(Vec<Waiting>),
-    /// The address.
     Known(IpAddr),
     /// The lookup failed.
     Missing,

@@ -262,7 +262,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete. `so_far` returns their number so far.
+    /// Reports bytes of the body before their frame is complete. `so_far` returns the number of bytes read.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
