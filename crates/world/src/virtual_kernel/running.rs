@@ -45,7 +45,7 @@ impl Stream {
         Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
     }
 
-    /// Copies new bytes of the file. Returns true if there were any.
+    /// Copies new bytes of the file to the stream. Returns true if there were any.
     pub(super) fn copy(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -57,7 +57,7 @@ impl Stream {
     }
 }
 
-/// A running kernel. Dropping it kills the kernel.
+/// A running kernel. Dropping this value kills the kernel.
 pub(super) struct Running {
     pub(super) child: Child,
     records: File,
@@ -125,7 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete lines to `out`, and counts them in `progress`. Returns true if there were any.
+    /// Copies new complete lines of the records to `out`, and counts them. Returns true if there were any.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
