@@ -13,7 +13,7 @@ use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, Reques
 
 /// The status code for requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
-/// The status code for a validated cached response (RFC 9110 section 15.4.5).
+/// The status code if a cached response is still valid (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
 /// Returns the results of a load, from the origins' log and the connections that interception reported.

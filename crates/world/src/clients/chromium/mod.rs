@@ -27,7 +27,7 @@ use crate::engine;
 use crate::failure::{Blame, Failure};
 
 /// Time without any event after which missing requests count as never sent, in nanoseconds. The longest timer
-/// of the page is added to it.
+/// of the page is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Maximum wait for requests after the load event of a recorded page, in nanoseconds. Some pages never stop.

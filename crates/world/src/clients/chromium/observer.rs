@@ -254,7 +254,7 @@ impl<'a> LoadObserver<'a> {
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
             // For a response that the browser hides from the page (ORB), the browser reports only the end.
-            // The time at which the origin sent the first byte is not the client's time.
+            // The end is used, because the time at which the origin sent the first byte is not the client's.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
             // The browser cancels unused requests even if the origin has sent the whole response.
             if let Some(error) = observed.error.filter(|_| request.status.is_none()) {
