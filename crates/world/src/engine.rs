@@ -18,8 +18,8 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. The kernel rounds a timer up to a
-/// multiple of 8, 64, 512 or 4096 ticks since boot, depending on how late it is due (kernel/time/timer.c);
-/// coarser granularities do not matter. Loads in virtual time begin at a multiple of this period on the
+/// multiple of 8, 64, 512 or 4096 ticks since boot, the coarser the later it is due (kernel/time/timer.c);
+/// still coarser multiples do not matter. Loads in virtual time begin at a multiple of this period on the
 /// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 

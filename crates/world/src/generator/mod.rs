@@ -46,7 +46,7 @@ pub struct Load {
     pub targets: Vec<Target>,
     /// When transactions begin: at a fixed rate, or one after another for each client.
     pub arrivals: Arrivals,
-    /// Time in which transactions begin, in nanoseconds.
+    /// Time for which new transactions begin, in nanoseconds.
     pub duration_ns: u64,
     /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,

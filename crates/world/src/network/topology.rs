@@ -186,7 +186,7 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Both ends have the same Ethernet address, to which the kernel sends frames without ARP.
+                // Without ARP, frames have the sender's own address as destination, so both ends share one.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }

@@ -27,7 +27,7 @@ pub struct Home {
     output: Output,
 }
 
-/// The file to which a program's output is written. Dropping it removes the file.
+/// The file to which a program's output is written. Dropping this value removes the file.
 pub struct Output(PathBuf);
 
 impl Home {

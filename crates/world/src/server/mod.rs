@@ -37,7 +37,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval between checks whether the server's connections are established or closed.
+/// Interval at which the server's connections are checked until they are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \

@@ -36,9 +36,9 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable for the maximum real time without a record or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
-/// Timeout of a packetdrill script in real time, in seconds.
+/// Maximum real time of a packetdrill script, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// Maximum time of a command without output, in seconds of real time.
+/// Maximum time for which a command may write nothing, in seconds of real time.
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
 const COMMAND_BYTES: u64 = 1 << 30;

@@ -21,7 +21,7 @@ use crate::sandbox::program::{Output, how_ended};
 
 /// Timeout for a server to open its first socket that waits for clients.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks whether a server waits for clients.
+/// Interval at which a server is checked until it waits for clients.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Files that list the sockets of the reading thread's network namespace, each with the state in which a
 /// socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
