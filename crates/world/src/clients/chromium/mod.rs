@@ -325,7 +325,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or 0.
+/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or not positive.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }
