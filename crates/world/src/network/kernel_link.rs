@@ -34,9 +34,9 @@ pub struct Egress {
 
 /// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The interface of the first router to the second one.
+    /// The first router's interface towards the second router.
     pub queue: Egress,
-    /// The interface of the second router to the receiving end.
+    /// The second router's interface towards the receiving end.
     pub wire: Egress,
 }
 

@@ -27,7 +27,7 @@ const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 
-/// A file that the kernel writes, and the standard stream of this process that gets its bytes.
+/// A file that the kernel writes, and the standard stream of this process to which the file is copied.
 pub(super) struct Stream {
     from: File,
     read: u64,

@@ -49,7 +49,7 @@ pub struct GuestServer {
 pub struct Guests<'a> {
     /// The servers.
     pub servers: &'a [GuestServer],
-    /// Environment variables of the servers and of the command; None for those of this process.
+    /// Environment variables of the servers and the command; None if they inherit this process's variables.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 

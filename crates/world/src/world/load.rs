@@ -348,7 +348,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' evidence, so that the tap has seen all packets received there.
+                    // Read after the origins' evidence, so that the tap has seen all packets received there.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
@@ -356,7 +356,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 trace_taken = trace.take().map(TcpTrace::take);
                 // Ends the cross traffic, which would fill an unshaped link.
                 cross = None;
-                // Removes the delay for the resets of connections. Later packets do not belong to the load.
+                // Resets of connections then arrive without delay. Later packets do not belong to the load.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
