@@ -211,7 +211,7 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays the packets between a server and the origins behind it. They pass over the loopback interface.
+    /// Delays the packets between a server and the origins behind it. These packets pass over loopback.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {

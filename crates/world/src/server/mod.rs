@@ -120,7 +120,8 @@ impl Server {
         }
     }
 
-    /// Checks that the server listens. If the job requests it, gives listeners without a Fast Open queue one.
+    /// Checks that the server listens. If the job requests it, adds a Fast Open queue to listeners without
+    /// one.
     ///
     /// # Errors
     /// If the server no longer listens (the error quotes its output), or the queue cannot be set.
