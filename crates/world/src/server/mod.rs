@@ -120,8 +120,7 @@ impl Server {
         }
     }
 
-    /// Checks that the server listens. If the job requests it, adds a Fast Open queue to listeners without
-    /// one.
+    /// Checks that the server listens. If the job requests it, adds missing Fast Open queues to listeners.
     ///
     /// # Errors
     /// If the server no longer listens (the error quotes its output), or the queue cannot be set.

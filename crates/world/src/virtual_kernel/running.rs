@@ -125,8 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete lines to `out`, and counts finished jobs and scripts. Returns true if any were
-    /// new.
+    /// Copies new complete lines to `out`, and updates `progress`. Returns true if there were any new lines.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
