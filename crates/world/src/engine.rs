@@ -18,12 +18,12 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. The kernel rounds a timer up to a
-/// multiple of 8, 64, 512 or 4096 ticks since boot, depending on how late it is due (kernel/time/timer.c);
-/// coarser granularities do not matter. Loads in virtual time begin at a multiple of this period on the
+/// multiple of 8, 64, 512 or 4096 ticks since boot, the coarser the later it is due (kernel/time/timer.c);
+/// still coarser multiples do not matter. Loads in virtual time begin at a multiple of this period on the
 /// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Interval between a browser's simultaneous requests in virtual time. It is about as long in a real browser.
+/// Interval at which a browser's simultaneous requests are sent in virtual time, about as in a real browser.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
@@ -41,7 +41,7 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// In virtual time, sets the clocks for a job; `recorded` is true if its bodies are recorded.
+/// In virtual time, sets the clocks for a job. `recorded` is true if the job has recorded bodies.
 ///
 /// # Errors
 /// If the clock cannot be set.
@@ -63,7 +63,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval at which a browser's paused requests continue; zero in real time.
+/// Returns the minimum interval at which the paused requests of a browser continue; zero in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

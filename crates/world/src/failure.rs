@@ -34,14 +34,14 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Returns the error record of this failure. `job` is the failed job; None before the first job.
+    /// Returns the error record of this failure. `job`: the id of the failed job; None if no job was running.
     pub fn record(&self, job: Option<String>) -> Record {
         let Self { fault, message, remedy } = self.clone();
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure for a congestion control that this kernel does not have. The remedy lists those
-    /// that it has, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
+    /// Creates the failure for a congestion control that this kernel lacks. The remedy lists the available
+    /// ones, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -93,8 +93,8 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Converts a system error to a `Fault::Machine`, with a remedy that depends on the operation and the errno.
-/// The error for an unknown congestion control becomes a `Fault::Input` instead.
+/// Converts a system error to a failure with `Fault::Machine` and a remedy that depends on the operation and
+/// the errno. For an unknown congestion control, the fault is `Fault::Input` instead.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

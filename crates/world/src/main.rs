@@ -70,7 +70,7 @@ fn run_jobs() -> i32 {
             })
         }
         ["--check"] => check::run(),
-        // The kernel may append further arguments to those that its init program is given.
+        // After the folder, the kernel may append further arguments of its own.
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),

@@ -52,7 +52,7 @@ impl ClientTap {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }
 
-    /// Discards the packets and counts of the time before the load.
+    /// Discards the packets and counts from the time before the load.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();
@@ -73,7 +73,7 @@ impl ClientTap {
     }
 }
 
-/// Returns the four-tuple and payload of the UDP datagram in a frame; None if it contains no datagram.
+/// Returns the four-tuple and payload of the UDP datagram in a frame; None if the frame contains none.
 fn datagram(frame: &[u8], outgoing: bool) -> Option<(FourTuple, &[u8])> {
     let packet = frame.get(ETHERNET_HEADER..)?;
     let header = ip::Header::of(packet).filter(|header| header.protocol == ip::UDP)?;

@@ -51,15 +51,15 @@ impl Capture {
         self.keys.clone()
     }
 
-    /// Discards the packets and TLS secrets of the time before the load.
+    /// Discards the packets and TLS secrets from the time before the load.
     pub fn begin_load(&self) {
         self.client.borrow_mut().clear();
         self.origins.borrow_mut().clear();
         self.keys.take();
     }
 
-    /// Returns the packets until `unix_ns` as a pcapng file with this comment, and the number of dropped
-    /// ones.
+    /// Returns a pcapng file of the packets until `unix_ns`, with this comment, and the number of packets
+    /// that were dropped because buffers were full.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -86,7 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns a tap's number of frames: twice the page's segments and ACKs (one for every two segments).
+/// Returns the number of frames of a tap: twice the page's segments and ACKs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);
@@ -100,8 +100,8 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// Returns the maximum memory in bytes for the packets of a job's loads. Captured packets need two taps and a
-/// file of their size; counting QUIC packets needs one tap.
+/// Returns the maximum memory in bytes for the packets of a job's loads. Capturing packets needs two taps and
+/// a file of their size; counting QUIC packets needs one tap.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));
     taps * u64::from(frames(job)) * FRAME_BYTES

@@ -16,8 +16,8 @@ use fastopen_replay::sockets::{FourTuple, SocketTable};
 
 use crate::contract::TcpSample;
 
-/// The samples of each connection that an origin accepted, on the monotonic clock. Samples that equal the
-/// previous one are omitted.
+/// The samples of each connection that an origin accepted, on the monotonic clock. A sample that differs from
+/// the previous one only in time is omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
 /// Maximum number of samples of a load. A longer trace is thinned out, because longer records could not be
@@ -121,7 +121,7 @@ impl Kept {
         }
     }
 
-    /// Removes every second sample of each connection, and keeps the first.
+    /// Removes every second sample of each connection, starting with its second one.
     fn thin_out(&mut self) {
         for of_connection in self.samples.values_mut() {
             let mut number = 0;

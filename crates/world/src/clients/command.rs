@@ -21,7 +21,7 @@ pub struct CommandLine {
     isolated: bool,
     /// Exit codes other than 0 that mean a complete load.
     exit_codes: Vec<NonZeroU8>,
-    /// The folder of the earlier visit, if there was one for the next load.
+    /// The folder of the next load's earlier visit; None if there was no visit.
     visited: Option<Home>,
 }
 
@@ -95,7 +95,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The next load uses the same folder, which contains the sessions of this visit.
+    /// Runs the command. The next load uses the same folder, which then contains the sessions of this visit.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;

@@ -80,7 +80,7 @@ pub struct Loading<'a> {
 /// The resolver of a world, as the loader uses it.
 #[derive(Debug, Clone)]
 pub struct Resolver {
-    /// Address of the resolver.
+    /// The IP address and port to which queries are sent.
     pub address: SocketAddr,
     /// The protocol of queries.
     pub names: NameLookup,
@@ -100,7 +100,7 @@ impl Loading<'_> {
 pub struct Loaded {
     /// The start of the load on the monotonic clock.
     pub start_ns: u64,
-    /// Page load time; None if a resource that the load event waits for is missing.
+    /// Page load time; None if the load did not finish or lacks a resource that the load event waits for.
     pub plt_ns: Option<u64>,
     /// The reason why the load did not finish; None if it did.
     pub unfinished: Option<String>,
@@ -112,7 +112,7 @@ pub struct Loaded {
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
-    /// The four-tuple of each connection; None if it was never established.
+    /// The four-tuple of each connection; None if it is not known.
     pub four_tuples: Vec<Option<FourTuple>>,
     /// The client's view of the lookups of names. The world adds the resolver's view.
     pub lookups: Vec<LookupRecord>,

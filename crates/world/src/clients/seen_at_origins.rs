@@ -1,4 +1,4 @@
-//! Makes the results of a load from the origins' log and interception, if the client reports nothing.
+//! Determines the results of a load from the origins' log and interception, if the client reports nothing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, Reques
 
 /// The status code for requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
-/// The status code for a validated cached response (RFC 9110 section 15.4.5).
+/// The status code if a cached response is still valid (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
-/// Joins the origins' log with the connections that interception reported. Times count from `start_ns`.
+/// Returns the results of a load, from the origins' log and the connections that interception reported.
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,
@@ -184,7 +184,7 @@ impl ConnectionRecords {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Counts a request on its connection. Returns true if it is the first request of a known connection.
+    /// Counts a request on its connection. Returns true if the request is the first of a known connection.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;

@@ -52,7 +52,7 @@ pub struct Secure {
 }
 
 /// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` session
-/// tickets from the host. The caller must be on a thread inside the client's namespace.
+/// tickets from the host (with TLS 1.2, after the handshake). The caller must be in the client's namespace.
 ///
 /// # Errors
 /// If a visit fails or takes longer than `limit`.

@@ -1,4 +1,4 @@
-//! `--conform`: runs each packetdrill script in a new network namespace, and reads evidence on its sockets.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reports evidence of the sockets.
 //!
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
@@ -67,7 +67,7 @@ pub struct ScriptRecord {
     pub took_ms: u64,
     /// The last lines of the output of packetdrill and the script's commands, at most 4,096 bytes.
     pub output: String,
-    /// Name and growth of each TCP counter of the namespace that grew.
+    /// Name and growth of each TCP counter of the script's namespace that changed.
     pub counters: Vec<(String, i64)>,
     /// The script's sockets, as reported by `sock_diag`, without listeners.
     pub sockets: Vec<SocketRecord>,
@@ -76,17 +76,17 @@ pub struct ScriptRecord {
 /// The evidence of a script's socket.
 #[derive(Debug, Serialize)]
 pub struct SocketRecord {
-    /// True if the socket's counts are known. A disconnect clears them (`tcp_disconnect`).
+    /// True if the kernel still had the socket's `TCP_INFO`. A disconnect clears it (`tcp_disconnect`).
     pub is_known: bool,
-    /// True if the SYN's data was acknowledged (`TCPI_OPT_SYN_DATA`).
+    /// True if the SYN's data was acknowledged (`TCPI_OPT_SYN_DATA`); false if not known.
     pub syn_data_acked: bool,
-    /// Reason why Fast Open failed at the client (`tcpi_fastopen_client_fail`).
+    /// Reason for a Fast Open failure at the client (`tcpi_fastopen_client_fail`); 0: none, or not known.
     pub fastopen_client_fail: u8,
 }
 
-/// Number of bytes kept of a script's output.
+/// Maximum number of bytes kept of a script's output.
 const OUTPUT_BYTES: usize = 4096;
-/// Time in which the kernel's work queue reports a destroyed socket (`net/core/sock_diag.c`).
+/// Time that the kernel's work queue is given to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
 /// Stack size of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
@@ -141,7 +141,7 @@ pub fn run_all(
     if !namespace::scratch().starts_with(TMP) {
         mount_temporary(Path::new(TMP))?;
     }
-    // The scripts run commands through system(3), so with /bin/sh, but use a redirection of bash (`&>`).
+    // The scripts' commands run in /bin/sh (system(3)), but use a redirection that only bash has (`&>`).
     if Path::new(BASH).exists() {
         bind_file(Path::new(BASH), Path::new(SHELL))?;
     }

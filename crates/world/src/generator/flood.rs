@@ -1,5 +1,5 @@
-//! Floods a server with crafted SYNs at a fixed rate, from addresses of the client's network that never
-//! answer. The SYNs leave through a raw socket of the client's namespace, which leads only to the origins.
+//! Floods a server with crafted SYNs at a fixed rate, from addresses in the client's network at which nothing
+//! answers. The SYNs leave through a raw socket of the client's namespace, which leads only to the origins.
 //!
 //! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
 //! would arrive at the same instants, always in the same order.
@@ -29,7 +29,7 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// Maximum sleep between two checks whether the flood has been stopped.
+/// Maximum sleep between two checks for a request to stop the flood.
 const LOOK_NS: u64 = 100_000_000;
 
 /// Returns the source addresses of a flood.
@@ -37,7 +37,7 @@ pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the part of the client's network with the flood's addresses, which differ in the last byte.
+/// Returns the part of the client's network with the flood's addresses, which differ only in the last byte.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,
@@ -65,7 +65,7 @@ impl Flood {
     /// Starts the flood from the calling thread's namespace.
     ///
     /// # Errors
-    /// If no raw socket can be opened.
+    /// If no raw socket can be opened, or no thread can be started.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();
@@ -99,7 +99,7 @@ impl Flood {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the flood, and returns the number of sent SYNs.
+    /// Ends the flood, and returns the number of SYNs that were sent.
     ///
     /// # Errors
     /// If a SYN could not be sent.

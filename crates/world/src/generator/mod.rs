@@ -46,9 +46,9 @@ pub struct Load {
     pub targets: Vec<Target>,
     /// When transactions begin: at a fixed rate, or one after another for each client.
     pub arrivals: Arrivals,
-    /// Time in which transactions begin, in nanoseconds.
+    /// Time for which new transactions begin, in nanoseconds.
     pub duration_ns: u64,
-    /// A transaction counts as late if it begins later than this after its due time, in nanoseconds.
+    /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,
     /// True if sockets use Fast Open.
     pub fastopen: bool,
@@ -57,7 +57,7 @@ pub struct Load {
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Runs the load. Calls `halfway` once, after half of the duration.
+/// Runs the load, and returns its outcome. Calls `halfway` once, after half of the duration.
 ///
 /// # Errors
 /// If no descriptors are left, or `halfway` fails.
@@ -120,19 +120,19 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that became due by the clock; in a closed loop only each client's first.
+    /// Number of transactions that have become due without waiting for another, begun or not.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// Start of the latest transaction on the monotonic clock; None before the first.
+    /// Start of the latest transaction, on the monotonic clock; None before the first transaction.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
 }
 
 impl Generator<'_> {
-    /// Returns the due time of the next transaction that does not wait for another; None if there is none.
+    /// Returns the due time of the next transaction that does not wait for another; None if none is left.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -246,16 +246,16 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     }
 }
 
-/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the SYN had no data.
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: no cookie, so no data in the SYN. Not a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns the values in a histogram, rounded down to four significant digits, each with its count.
+/// Returns the values that a histogram contains, rounded down to four significant digits, and their counts.
 pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
-/// Returns the most frequent failures, at most `most` of them, each with its count.
+/// Returns the `most` most frequent failures (or all, if there are fewer), each with its count.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,4 +1,4 @@
-//! Makes one transaction: opens a connection, sends the request, reads the response and the server's FIN.
+//! Performs one transaction: opens a connection, sends the request, reads the response and the server's FIN.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub(super) struct Transaction<'a> {
     /// Number of bytes of the request that have been written.
     sent: usize,
     answer: Answer,
-    /// The time at which the response was complete; None before.
+    /// The time at which the response was complete; None until then.
     answered_ns: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server closed the connection: answered, or a wrong response.
+    /// Returns the state after the server closed the connection: answered, or wrong response.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);

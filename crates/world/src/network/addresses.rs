@@ -1,7 +1,7 @@
 //! Assigns the addresses of a world: one to each origin host, and one to the client for each load.
 //!
-//! The networks belong to the blocks for benchmarks: `198.18.0.0/15` (RFC 2544) and `2001:2::/48` (RFC 5180,
-//! with its erratum 1752).
+//! The networks belong to the address blocks reserved for benchmarks: `198.18.0.0/15` (RFC 2544) and
+//! `2001:2::/48` (RFC 5180, with its erratum 1752).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,10 +9,10 @@ use fastopen_link::ip::Version;
 
 pub use crate::contract::resolver_address;
 
-/// A network, with the length of its prefix in bits.
+/// The first address of a network, and the length of the network's prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses with lower numbers; cross traffic and floods, higher ones.
+/// Loads and transactions use client addresses below this number; cross traffic and floods, from it on.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.

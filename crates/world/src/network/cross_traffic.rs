@@ -18,7 +18,7 @@ use crate::network::topology::Topology;
 /// timers of a load have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
-/// The number of the client's and the origin's address, which no load and no page uses.
+/// The number of the client's address and of the origin's address. No load or page uses this number.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 /// Size of each write and each read, in bytes.
@@ -28,7 +28,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub struct CrossTraffic(BTreeMap<Way, Flow>);
 
 impl CrossTraffic {
-    /// Starts the flows, each as soon as its connection is established.
+    /// Starts the flows. Each sends data as soon as its connection is established.
     ///
     /// # Errors
     /// If no connection can be established.
@@ -40,7 +40,7 @@ impl CrossTraffic {
         asked.iter().map(flow).collect::<Result<_>>().map(Self)
     }
 
-    /// Returns the number of bytes of each flow that the receiver's kernel has received in order.
+    /// Returns for each flow the number of bytes that the receiver's kernel has received in order.
     pub fn moved(&self) -> CrossRecord {
         let bytes = |way| {
             let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);
@@ -93,7 +93,7 @@ impl Flow {
 }
 
 impl Drop for Flow {
-    /// Ends the flow with resets, and discards its data.
+    /// Ends the flow with resets, and discards data that is still queued.
     fn drop(&mut self) {
         for stream in [&self.sender, &self.receiver] {
             let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));

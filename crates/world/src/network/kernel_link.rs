@@ -9,8 +9,8 @@
 //! never idle). The second router emulates the wire (`netem`: one packet after another at the exact rate,
 //! then the delay). One discipline cannot do both: `netem` limits the number of queued and delayed packets
 //! together, and after a pause `tbf` sends a short packet at once. An AQM is the child of `tbf`, which takes
-//! a packet out of the AQM as soon as the previous packet is sent (`peek`). So sojourn times end up to two
-//! packets earlier than before a real wire.
+//! a packet out of the AQM as soon as the previous packet is sent (`peek`). So a packet leaves the AQM up to
+//! two packets earlier than it would with a real wire.
 
 use fastopen_link::{Aqm, DirectionConfig, Rate};
 use fastopen_netns::Result;
@@ -28,15 +28,15 @@ const AHEAD_NS: u64 = 20_000;
 pub struct Egress {
     /// The routing socket of the router.
     pub routes: RouteSocket,
-    /// The interface.
+    /// Name of the interface.
     pub interface: &'static str,
 }
 
 /// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The interface of the first router to the second one.
+    /// The first router's interface towards the second router.
     pub queue: Egress,
-    /// The interface of the second router to the receiving end.
+    /// The second router's interface towards the receiving end.
     pub wire: Egress,
 }
 
@@ -61,7 +61,7 @@ impl Routers {
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
-    /// If the kernel lacks `tbf` or `netem`.
+    /// If the kernel lacks a discipline that the configuration needs.
     pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
         self.down.configure(&config.down)?;
         self.up.configure(&config.up)
@@ -108,7 +108,7 @@ impl RoutedDirection {
     }
 }
 
-/// Returns the disciplines for the queue and for the wire.
+/// Returns the disciplines for the queue (empty without a queue) and for the wire.
 fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
     let byte_per_s = match config.rate {
         Rate::BitPerS(rate) => Some(rate / 8),
@@ -126,7 +126,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
             queue.push(Qdisc::Netem { delay_ns: 0, byte_per_s: None, loss, seed });
         }
         queue.push(Qdisc::Tbf { byte_per_s, burst_bytes, limit_bytes });
-        // CoDel disciplines limit the number of packets, here to those of full size that fit into the queue.
+        // CoDel disciplines have a limit in packets: the number of full-size packets that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
             // Only this program's link has DRR.
@@ -139,8 +139,8 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Computes the link model's counts from those of the queue's disciplines (`in_queue`) and of the wire. The
-/// kernel does not report the maximum length of the queue.
+/// Computes the counts that the link model reports, from the statistics of the queue's disciplines
+/// (`in_queue`) and of the wire. The kernel does not report the maximum length of the queue.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

@@ -43,7 +43,7 @@ impl Link {
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     ///
     /// # Errors
-    /// If the kernel lacks `tbf` or `netem`.
+    /// If the kernel lacks a discipline that the configuration needs.
     pub fn configure(&self, config: &LinkConfig) -> fastopen_netns::Result<()> {
         match self {
             Self::Program(forwarder) => {
@@ -54,7 +54,7 @@ impl Link {
         }
     }
 
-    /// Returns the counts since the last [`Link::configure`], and any lateness since the last report.
+    /// Returns counts since the last [`Link::configure`], and the lateness of packets since the last report.
     ///
     /// # Errors
     /// If the kernel reports an error.

@@ -15,7 +15,7 @@ pub struct LinkConfig {
     pub down: DirectionConfig,
     /// Configuration of the direction from the client to the origins.
     pub up: DirectionConfig,
-    /// Additional one-way delay of each origin host, indexed by its number. Hosts beyond the end have none.
+    /// Additional one-way delay of each origin host, by the host's number; 0 for hosts with higher numbers.
     pub extra_delay: Vec<Nanos>,
     /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,
@@ -37,7 +37,7 @@ impl LinkConfig {
         (up, up - self.up.delay + self.down.delay)
     }
 
-    /// Returns the one-way delay of an address in addition to the link's delay.
+    /// Returns the additional one-way delay of packets to and from an address, beyond the link's delay.
     pub fn extra_delay_of(&self, address: IpAddr) -> Nanos {
         if address == resolver_address(Version::of(address)) {
             return self.resolver_delay;
@@ -46,7 +46,7 @@ impl LinkConfig {
         self.origins_delay + own.copied().unwrap_or(0)
     }
 
-    /// Reduces the link to the properties that a few probes can measure ([`DirectionConfig::measurable`]).
+    /// Returns the link with only the properties that probes can measure ([`DirectionConfig::measurable`]).
     #[must_use]
     pub fn measurable(&self) -> Self {
         let (down, up) = (self.down.measurable(), self.up.measurable());

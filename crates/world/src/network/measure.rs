@@ -23,14 +23,14 @@ const PORT: u16 = 9;
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;
-/// Duration of a train, unless the queue or `TRAIN_PACKETS` (minimum, maximum) limits it.
+/// Duration of a train of packets, unless the queue or `TRAIN_PACKETS` (minimum, maximum) limits the train.
 const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
 /// Measures the round-trip time and the rates of the link, which must be configured as `link`.
 ///
 /// # Errors
-/// If a probe gets no response.
+/// If no handshake succeeds, or a probe cannot be sent.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;
@@ -80,9 +80,9 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval between the starts of handshakes at which no handshake waits for another. A
-/// handshake's packets occupy the link for `on_the_link_ns`. The last packets of a handshake leave one round
-/// trip after its first packet, half-way between the starts of two other handshakes.
+/// Returns the interval between the starts of handshakes at which their packets do not wait for each other.
+/// The packets of one handshake occupy the link for `on_the_link_ns`. The last of them leave a round trip
+/// after the first, which must be before the next start, or half-way between two starts.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
@@ -161,7 +161,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-/// Adds the operation to an error.
+/// Adds the name of the operation to an error.
 fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

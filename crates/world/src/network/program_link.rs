@@ -176,7 +176,7 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// Returns the time at which the next frame reaches or leaves the link, unless another comes before.
+    /// Returns the time at which the next frame reaches or leaves the link; None if no frame is on the way.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }

@@ -2,8 +2,8 @@
 
 use fastopen_link::ip::Version;
 
-/// Settings of the client's and the origins' namespace. Those that are Linux's defaults
-/// (Documentation/networking/ip-sysctl.rst) are set so that the machine's settings are not inherited.
+/// Settings of the client's and the origins' namespace. Some equal Linux's defaults
+/// (Documentation/networking/ip-sysctl.rst), and are set so that the machine's settings are not inherited.
 const SYSCTLS: [(&str, &str); 19] = [
     ("net.core.somaxconn", "8192"),
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -13,12 +13,12 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_ecn", "2"),
     ("net.ipv4.tcp_max_syn_backlog", "8192"),
     ("net.ipv4.tcp_moderate_rcvbuf", "1"),
-    // Windows and RTTs are not carried over to later connections. Cookies are saved even so.
+    // Windows and RTTs are not carried over to later connections. Fast Open cookies are still saved.
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
     ("net.ipv4.tcp_sack", "1"),
     ("net.ipv4.tcp_syn_retries", "6"),
-    // SYN cookies exclude Fast Open, and would hide a full queue: without them, it refuses connections.
+    // SYN cookies exclude Fast Open. They would also hide a full queue, which otherwise refuses connections.
     (SYNCOOKIES, "0"),
     ("net.ipv4.tcp_timestamps", "1"),
     ("net.ipv4.tcp_window_scaling", "1"),
@@ -39,8 +39,8 @@ const V6_SYSCTLS: [(&str, &str); 2] = [
 pub(super) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
 /// Bits that enable Fast Open for the clients and the listeners of a namespace.
 pub(super) const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// Time for which an end pauses Fast Open after it detected a black hole; 0 disables the detection. Writing
-/// this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
+/// Time in seconds for which an end pauses Fast Open after detecting a black hole; 0 disables the detection.
+/// Writing this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
 pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
 /// 1 if the congestion window of an idle connection shrinks.

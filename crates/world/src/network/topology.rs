@@ -36,7 +36,7 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of both inner interfaces: without ARP, the kernel sends frames to the sender's address.
+/// Ethernet address of both inner interfaces. Without ARP, a frame's destination is the sender's address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -59,7 +59,7 @@ pub enum FastOpenUse {
 /// The second hop, from an external server to the origins behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upstream {
-    /// True if the server may use Fast Open to the origins, in all loads.
+    /// True if the server may use Fast Open for its connections to the origins, in all loads.
     pub fastopen: bool,
     /// The RTT in microseconds.
     pub rtt_us: u64,
@@ -92,7 +92,8 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. Origins make cookies with `fastopen_key`; only their packets use `core`.
+    /// Builds the topology. The origins make cookies with `fastopen_key`, and receive their packets on
+    /// `core`.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -185,7 +186,7 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Both ends have the same Ethernet address, to which the kernel sends frames without ARP.
+                // Without ARP, frames have the sender's own address as destination, so both ends share one.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }
@@ -195,7 +196,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace as an end of the world that receives all packets to `own`.
+    /// Makes the calling thread's namespace an end of the world, which accepts all packets to network `own`.
     fn set_up_inner(&self, own: Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -210,7 +211,7 @@ impl Topology {
         routes.add_local_network(own)
     }
 
-    /// Delays the packets between a server and the origins behind it, which pass over loopback.
+    /// Delays the packets between a server and the origins behind it. These packets pass over loopback.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
@@ -322,7 +323,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys of the origins' Fast Open cookies. The first makes cookies; all accept cookies.
+    /// Sets the keys of the origins' Fast Open cookies. The first key makes cookies; all keys accept them.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -402,7 +403,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Disables IPv6 in the calling thread's namespace, or enables it without packets of the kernel's own.
+/// Disables or enables IPv6 in the calling thread's namespace. The kernel then sends no packets of its own.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.

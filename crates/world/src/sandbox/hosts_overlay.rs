@@ -11,7 +11,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// The world's hosts and certificate files, mounted over the machine's. Dropping it unmounts them.
+/// Files for name resolution and trusted certificates, mounted over the machine's. Dropping it unmounts them.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -21,12 +21,12 @@ impl HostsOverlay {
     /// The file of certificate authorities that programs trust, on Debian and its derivatives.
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
-    /// Mounts the files, then checks each name in the hosts file with a lookup, as clients do. `resolver` is
-    /// the address of the resolver that programs query, and true if they query it over TCP. Without a
-    /// resolver the hosts file contains all names. Programs trust only the `authority`, if there is one.
+    /// Mounts the files, then looks up each name in the hosts file as a check. `resolver` is the address of
+    /// the resolver that programs query, and true if they query it over TCP. Without a resolver, the hosts
+    /// file contains all names. Programs trust only the `authority`, if there is one.
     ///
     /// # Errors
-    /// If the files cannot be mounted, or a name resolves to another address.
+    /// If the files cannot be mounted, or a name does not resolve to its address.
     pub fn mount(
         hosts: &BTreeMap<String, IpAddr>,
         authority: Option<&Authority>,
@@ -76,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Adds to `hosts` their aliases if synthetic bodies use these, and their siblings if bodies are recorded. A
-/// sibling that is one of the hosts keeps its own address.
+/// Returns `hosts`, with their aliases if synthetic bodies use aliases, and with their siblings if bodies are
+/// recorded. A sibling that is itself one of the hosts keeps its own address.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -115,7 +115,7 @@ fn siblings(host: &str) -> impl Iterator<Item = String> {
     others.into_iter().flatten().filter(move |name| name != host)
 }
 
-/// Returns true if two host names are not equal but differ only in digits. Returns false for addresses.
+/// Returns true if two host names differ only in the values of digits; false if they are equal or addresses.
 pub fn are_siblings(one: &str, other: &str) -> bool {
     let masked = |host: &str| -> String {
         host.chars().map(|letter| if letter.is_ascii_digit() { '#' } else { letter }).collect()
@@ -123,8 +123,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Returns true if bodies are synthetic and use alias hosts in their URLs, because the client requests some
-/// hosts only over https (HSTS preload list).
+/// Returns true if bodies are synthetic and their URLs contain aliases of hosts, because the client requests
+/// some hosts only over https (HSTS preload list).
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Interval between checks. A process can allocate about 200 MB in this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A thread that kills external programs if they use too much memory. Dropping it ends the thread.
+/// A thread that kills external programs if they use too much memory. Dropping the guard ends the thread.
 pub struct MemoryGuard {
     exceeded: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -25,7 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts to guard the other processes of this PID namespace, if the caller is its PID 1.
+    /// Starts to watch the other processes of this PID namespace. Has no effect unless the caller is PID 1.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -44,7 +44,7 @@ impl MemoryGuard {
         Ok(Self { exceeded, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns an error message if the guard has killed processes since the last call.
+    /// Returns an error message if the guard has killed processes since the last call; otherwise None.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
         exceeded

@@ -16,8 +16,8 @@ use crate::failure::Failure;
 /// Maximum size in bytes of the folders of clients and servers together. The folders are in memory.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Returns the machine's files that the jobs' programs may see: the system's files, bodies files, and the
-/// programs and files of command lines. Shows all files if a command or external server is not isolated.
+/// Returns the files of the machine that the jobs' programs may see: the system's files, recorded bodies, and
+/// programs and files in command lines. Returns all files if a command or external server is not isolated.
 pub fn view(jobs: &[Job]) -> View {
     let command = |job: &Job| job.client.command.as_ref().and_then(|words| Some(words.first()?.into()));
     let server = |job: &Job| job.origins.server.clone().unwrap_or_default().into_iter().map(PathBuf::from);

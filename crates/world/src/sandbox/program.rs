@@ -1,5 +1,5 @@
-//! Sets up external programs in a world: their environment, a writable folder, and a file for their output,
-//! whose last lines are quoted in errors.
+//! Sets up external programs in a world. Each gets an environment, a writable folder, and a file for its
+//! output, whose last lines are quoted in errors.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,10 +16,10 @@ const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` of programs if this process has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Number of bytes at the end of the output that are searched for the last lines.
+/// Number of bytes at the end of a program's output in which [`Output::last_lines`] looks for lines.
 const TAIL_BYTES: u64 = 4096;
 
-/// The folder and the output file of one program. Dropping it removes both.
+/// The folder and the output file of one program. Dropping this value removes both.
 pub struct Home {
     /// The program's `HOME`, `TMPDIR` and working directory.
     pub folder: PathBuf,
@@ -27,7 +27,7 @@ pub struct Home {
     output: Output,
 }
 
-/// The file to which a program's output is written. Dropping it removes the file.
+/// The file to which a program's output is written. Dropping this value removes the file.
 pub struct Output(PathBuf);
 
 impl Home {
@@ -46,12 +46,12 @@ impl Home {
         &self.output
     }
 
-    /// Returns a command of these `words` (at least one). The command is confined, runs in this folder, has
-    /// no input, discards its standard output, and writes its standard error to the output file. The caller
-    /// must also restrict the files that the command can write (`protect_files`).
+    /// Returns a command that consists of these `words` (at least one). The command is confined, runs in this
+    /// folder, has no input, discards its standard output, and writes its standard error to the output file.
+    /// The caller must also restrict the files that the command can write (`protect_files`).
     ///
     /// # Errors
-    /// If the output file cannot be created, such as when its tmpfs is full.
+    /// If the output file cannot be created, for example because its tmpfs is full.
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
@@ -85,7 +85,7 @@ impl Output {
     /// Opens the file for appending, and creates it if necessary.
     ///
     /// # Errors
-    /// If the output file cannot be created, such as when its tmpfs is full.
+    /// If the output file cannot be created, for example because its tmpfs is full.
     pub fn file(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(&self.0)
     }

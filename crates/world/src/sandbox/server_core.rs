@@ -9,12 +9,12 @@ use fastopen_netns::sysctl;
 
 use crate::contract::{CoreRecord, Engine};
 
-/// Sysctl for the cores that process received packets of interfaces that are created later (Linux 6.3).
+/// Sysctl that selects the cores for packets received by interfaces that are created later (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the others of the thread that reserved it. On drop, the thread gets it back.
+/// The server's core, and the other cores of the thread that reserved it. On drop, the thread gets it back.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
@@ -34,7 +34,7 @@ impl ServerCore {
         Ok(Some(Self { core, others }))
     }
 
-    /// Runs `work` on the server's core. Threads that `work` starts stay there.
+    /// Runs `work` on the server's core. Threads that `work` starts stay on this core.
     ///
     /// # Errors
     /// If the kernel refuses to set the thread's cores.
@@ -45,8 +45,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel process the packets that interfaces receive in `origins` on the server's core, and in
-    /// `others` on another core. Applies to interfaces that are created later, from Linux 6.3 on.
+    /// Makes the kernel process packets on the server's core if `origins` receives them, and on another core
+    /// if one of `others` does. Applies to interfaces that are created later, from Linux 6.3 on.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -68,7 +68,7 @@ impl ServerCore {
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the core's use in `elapsed_ns`, between the results `before` and `after` of [`Self::used`].
+    /// Returns the core's use between the results `before` and `after` of [`Self::used`], `elapsed_ns` apart.
     pub fn record(
         &self,
         origins: &NetNs,

@@ -33,16 +33,16 @@ pub const UPSTREAM_PORT: u16 = 8080;
 const SITE: &str = "site";
 /// Timeout for a server that runs but does not listen yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for a server that does not listen for all its hosts, or whose first process ended without error.
+/// Timeout for a server that listens, but not for all its hosts, or whose first process ended without error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between checks of the server's sockets until it listens.
 const START_INTERVAL: Duration = Duration::from_millis(20);
-/// Interval between checks whether the server's connections are established or closed.
+/// Interval at which the server's connections are checked until they are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
-/// Maximum number of the server's last lines that an error quotes.
+/// Maximum number of lines at the end of the server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A running server. Dropping it ends the server.
@@ -50,10 +50,10 @@ pub struct Server {
     name: String,
     /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
-    /// The Fast Open queue to set for listeners that have none; None if listeners are not changed.
+    /// Length of the Fast Open queue for listeners that have none; None if listeners are not changed.
     queue: Option<u16>,
     child: RefCell<Child>,
-    /// Intercepts the server, if the job requests Fast Open for its connections to the origins.
+    /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
     _watch: Option<Watch>,
     /// The server's sockets.
     pub sockets: ServerSockets,
@@ -65,7 +65,7 @@ impl Server {
     /// listens. The bodies of `resources`, the origins' resources, are written to files for the server.
     ///
     /// # Errors
-    /// If the server cannot be started, ends, or listens elsewhere. The error quotes its last lines.
+    /// If the server cannot be started, ends, or does not listen at its hosts. The error quotes its output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -120,10 +120,10 @@ impl Server {
         }
     }
 
-    /// Checks that the server listens, and gives its listeners a Fast Open queue if the job requests it.
+    /// Checks that the server listens. If the job requests it, adds missing Fast Open queues to listeners.
     ///
     /// # Errors
-    /// If the server no longer listens (the error quotes its last lines), or the queue cannot be set.
+    /// If the server no longer listens (the error quotes its output), or the queue cannot be set.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -133,7 +133,7 @@ impl Server {
         set.blame(Fault::Machine, "setting the Fast Open queue of the server's listeners")
     }
 
-    /// Returns the reason if the server no longer listens for all its hosts.
+    /// Returns the reason if the server no longer listens for all its hosts; otherwise None.
     ///
     /// # Errors
     /// If the kernel does not list the server's sockets.
@@ -194,14 +194,14 @@ enum Problem {
     Failed(String),
     /// The server listens, but not on [`PORT`] of all its hosts.
     Elsewhere(String),
-    /// The server's first process ended without an error, as a daemon's does, and nothing listens.
+    /// The first process ended without an error, as a daemon's first process does, and nothing listens.
     Ended(String),
     /// The server runs but does not listen.
     Silent,
 }
 
 /// Starts the command in `namespace`, from a new thread, because the restrictions also apply to the thread
-/// that starts the command. With `fastopen`, the command is intercepted.
+/// that starts the command. With `fastopen`, intercepts the command, so that its connections use Fast Open.
 fn spawn(
     command: Command,
     namespace: NetNs,

@@ -83,8 +83,8 @@ impl ServerSockets {
         Ok(self.open()?.into_iter().filter_map(listening).collect())
     }
 
-    /// Maps each address on which a port has listeners to the smallest Fast Open queue of these listeners;
-    /// None if a queue cannot be read.
+    /// Maps each address with listeners on this port to the length of their shortest Fast Open queue; None if
+    /// the length of a queue cannot be read.
     ///
     /// # Errors
     /// If the kernel does not list the sockets.
@@ -99,7 +99,7 @@ impl ServerSockets {
         Ok(queues)
     }
 
-    /// Sets the Fast Open queue of the listeners on a port that have none.
+    /// Sets the length of the Fast Open queue of each listener on this port that has no such queue.
     ///
     /// # Errors
     /// If the kernel does not list the sockets, or refuses the change.
@@ -129,7 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for all of `wanted`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for those in `wanted`.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -159,7 +159,7 @@ impl ServerSockets {
         })
     }
 
-    /// Waits until no connection is open. Returns false after `timeout`.
+    /// Waits until no connection to the server is open. Returns false after `timeout`.
     ///
     /// # Errors
     /// If the kernel does not list the sockets.

@@ -26,7 +26,7 @@ use crate::sandbox;
 use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::{Running, Stream};
 
-/// Memory of the kernel beyond the jobs' needs, in bytes. The host allocates it when it is first used.
+/// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates it at the first use.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Space for the kernel's files, in addition to its memory, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -36,9 +36,9 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable for the maximum real time without a record or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
-/// Timeout of a packetdrill script in real time, in seconds.
+/// Maximum real time of a packetdrill script, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// Maximum time of a command without output, in seconds of real time.
+/// Maximum time for which a command may write nothing, in seconds of real time.
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
 const COMMAND_BYTES: u64 = 1 << 30;
@@ -110,7 +110,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns true if the task runs external clients, commands or scripts.
+    /// Returns true if the task runs external programs: clients, servers, commands or scripts.
     fn is_foreign(self) -> bool {
         match self {
             Self::Jobs(jobs) => jobs.iter().any(Job::is_foreign),
@@ -143,8 +143,8 @@ impl<'a> Task<'a> {
 }
 
 /// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
-/// code. If the kernel does not start, hangs, or ends too early, passes that to `report` and returns its
-/// result.
+/// code. If the kernel does not start, hangs, or ends too early, passes this failure to `report` and returns
+/// the result of `report`.
 ///
 /// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
 /// everything that this process sees (`hostfs`).
@@ -192,9 +192,9 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock, in addition to the namespaces. Returns `entered`, the
-/// result of entering these, if the kernel has no Landlock and the task is foreign, so that it needs one of
-/// them.
+/// Restricts this process to the view with Landlock, in addition to the namespaces. A foreign task needs at
+/// least one of these restrictions: if the kernel has no Landlock, returns `entered`, the result of entering
+/// the namespaces.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -294,7 +294,7 @@ impl Spinning {
 /// The failure of a task that a kernel did not complete.
 #[derive(Debug)]
 pub struct Unfinished {
-    /// The running job or script; None for a command, or before the kernel started.
+    /// The job or script that was running; None for a command, or if the kernel did not start.
     pub job: Option<String>,
     /// The failure.
     pub failure: Failure,

@@ -27,7 +27,7 @@ const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 
-/// A file that the kernel writes, and the standard stream of this process that gets its bytes.
+/// A file that the kernel writes, and the standard stream of this process to which the file is copied.
 pub(super) struct Stream {
     from: File,
     read: u64,
@@ -45,7 +45,7 @@ impl Stream {
         Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
     }
 
-    /// Copies new bytes of the file. Returns true if there were any.
+    /// Copies new bytes of the file to the stream. Returns true if there were any.
     pub(super) fn copy(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -57,7 +57,7 @@ impl Stream {
     }
 }
 
-/// A running kernel. Dropping it kills the kernel.
+/// A running kernel. Dropping this value kills the kernel.
 pub(super) struct Running {
     pub(super) child: Child,
     records: File,
@@ -125,7 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete lines to `out`, and counts them in `progress`. Returns true if there were any.
+    /// Copies new complete lines to `out`, and updates `progress`. Returns true if there were any new lines.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;

@@ -1,5 +1,5 @@
-//! Fetches Fast Open cookies as an earlier visit would have done: from all hosts for the client, and from the
-//! origins behind an external server for the server.
+//! Fetches the Fast Open cookies that an earlier visit would have left: cookies of all hosts for the client,
+//! and cookies of the origins behind an external server for this server.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -53,8 +53,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // An open connection that is accepted later would count for the load. A reset that overtakes
-                // the handshake's last packet, on another processor, would end the connection too early.
+                // If accepted later, the connection would count for the load. If a reset overtook the
+                // handshake's last packet, on another processor, it would end the connection too early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -75,8 +75,8 @@ impl Servers {
     }
 }
 
-/// Returns a pair for each host: None (the default client address) and the host's first address. A second
-/// connection to a host would use the cookie, and would not send its SYN before the first write.
+/// Returns a pair for each host: None (the default client address) and the host's first address. There is
+/// only one connection to a host: a second would use the cookie, and send its SYN only with the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

@@ -21,17 +21,17 @@ use crate::sandbox::program::{Output, how_ended};
 
 /// Timeout for a server to open its first socket that waits for clients.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks whether a server waits for clients.
+/// Interval at which a server is checked until it waits for clients.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Files that list the sockets of the reading thread's network namespace, each with the state of sockets that
-/// wait for clients: `0A` is `TCP_LISTEN`; UDP sockets wait in any state (None).
+/// Files that list the sockets of the reading thread's network namespace, each with the state in which a
+/// socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
 const SOCKETS: [(&str, Option<&str>); 4] = [
     ("/proc/thread-self/net/tcp", Some("0A")),
     ("/proc/thread-self/net/tcp6", Some("0A")),
     ("/proc/thread-self/net/udp", None),
     ("/proc/thread-self/net/udp6", None),
 ];
-/// Maximum number of a server's last lines that an error quotes.
+/// Maximum number of lines at the end of a server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
 /// A program that serves a host of the world.
@@ -49,7 +49,7 @@ pub struct GuestServer {
 pub struct Guests<'a> {
     /// The servers.
     pub servers: &'a [GuestServer],
-    /// Environment variables of the servers and of the command; None for those of this process.
+    /// Environment variables of the servers and the command; None if they inherit this process's variables.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
@@ -71,10 +71,10 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins, one after another: each when the previous one listens.
+/// Starts the servers in the namespace of the origins, each when the previous one waits for clients.
 ///
 /// # Errors
-/// If a server cannot be started, fails, or does not listen in time. The error quotes its last lines.
+/// If a server cannot be started, fails, or does not listen in time. The error quotes the server's output.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();

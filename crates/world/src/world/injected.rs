@@ -41,7 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault with this number (modulo their number), or the next one that the load allows.
+/// Injects the fault with this number (modulo the number of faults), or the next one that the load allows.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

@@ -64,7 +64,7 @@ impl<'a> World<'a> {
         Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
-    /// Gives the client this address, makes an earlier visit if needed, and sets up cookies and link.
+    /// Gives the client this address, makes an earlier visit if needed, and sets up the cookies and the link.
     pub(super) fn prepare(
         &self,
         address: IpAddr,
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until all earlier connections have ended, and forgets them.
+    /// Waits until all earlier connections of the origins have ended, and forgets them.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // The QUIC connections of a client that has ended are still open at the origins.
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the client's TLS and QUIC settings without session tickets; none if nothing uses TLS.
+    /// Returns the client's TLS and QUIC settings without session tickets; no settings if nothing uses TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -262,7 +262,7 @@ impl Servers {
     }
 
     /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the number
-    /// of these connections at each listener, and of the server's own to the origins; None without a server.
+    /// of connections to each of its listeners, and from the server to the origins; None without a server.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -288,7 +288,7 @@ impl Servers {
                 syn_data: 0,
             })
             .collect();
-        // In the order of the kernel's lookup: the specific address, then the unspecified one.
+        // In the order of the kernel's lookup of a listener: the specific address before the unspecified one.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
             let own = four_tuple.origin.ip();
@@ -316,7 +316,6 @@ pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
     secure: ClientTls,
-    /// The client's address.
     address: IpAddr,
     /// The addresses of the hosts whose cookie the client holds.
     pub(super) cookies: Vec<IpAddr>,
@@ -349,7 +348,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                     world.network.link.report(),
                     world.servers.evidence(),
                     world.servers.origins.quic().evidence(),
-                    // After the origins' evidence, so that the tap has seen all packets received there.
+                    // Read after the origins' evidence, so that the tap has seen all packets received there.
                     world.tap.as_ref().map(ClientTap::seen).unwrap_or_default(),
                     world.counters(),
                     cross.as_ref().map(CrossTraffic::moved),
@@ -357,7 +356,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 trace_taken = trace.take().map(TcpTrace::take);
                 // Ends the cross traffic, which would fill an unshaped link.
                 cross = None;
-                // Removes the delay for the resets of connections. Later packets do not belong to the load.
+                // Resets of connections then arrive without delay. Later packets do not belong to the load.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
@@ -406,7 +405,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the growth of each counter that grew, for both ends.
+/// Returns the changes of the counters of both ends, without counters that did not change.
 pub(super) fn growth(
     before: &BothEnds<Counters>,
     after: &BothEnds<Counters>,
@@ -445,11 +444,11 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds the resolver's counts to the lookups, and a lookup for each name that only the resolver knows.
+/// Adds the resolver's counts to the lookups, and a lookup for each name that only the resolver has recorded.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // The evidence reports a query that the client does not know.
+        // The evidence reports a query for which the client has no lookup.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1
@@ -466,7 +465,7 @@ struct Observed<'w, 'a> {
     started_unix_ms: u64,
     ended_unix_ns: u64,
     loaded: Loaded,
-    /// Growth of each counter that grew.
+    /// Change of each counter that changed.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,
@@ -475,7 +474,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Returns the record, with the reasons why the load is invalid. Injects a fault first, if requested.
+    /// If the job requests a fault, injects it. Returns the record, with the reasons if the load is invalid.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

@@ -50,7 +50,7 @@ use crate::world::site::{SyntheticPages, site};
 /// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher numbers.
 const HOSTS: usize = 60_000;
 
-/// Maximum number of measurements, after which a network counts as different from the requested one.
+/// Maximum number of measurements of a network before it counts as different from the requested one.
 const MEASUREMENTS: u32 = 5;
 
 /// Maximum number of bytes of a pcapng file in one record, which limits the length of the record's line.
@@ -91,8 +91,8 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 }
 
 /// Builds the world of a job, starts the servers of `guests`, and runs `inside` in the client's namespace.
-/// The link and Fast Open are set as the job requests. No cookies are fetched and nothing is measured. Also
-/// returns the packets of both ends, if the job requests them.
+/// The link and Fast Open are set as the job requests. The client gets no cookies, and nothing is measured.
+/// Also returns the packets of both ends, if the job requests them.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.
@@ -133,7 +133,7 @@ struct World<'a> {
     /// Counts the QUIC packets of an external client.
     tap: Option<ClientTap>,
     network: Network,
-    /// Limits the memory of external programs in real time. A virtual kernel's own memory is limited.
+    /// Limits external programs' memory in real time. In virtual time, the kernel's own memory is limited.
     memory: Option<MemoryGuard>,
     /// Number of the client's next address for transactions.
     next_address: Cell<u16>,
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network, and reads its settings back. `started` is when the set-up began.
+    /// Measures the network, and reads its settings back. `started`: when the world's set-up began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the network, up to `MEASUREMENTS` times until the result is within the tolerance. A busy
+    /// Measures the network until the result is within the tolerance, at most `MEASUREMENTS` times. A busy
     /// machine only makes a network slower, so a measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
@@ -231,7 +231,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns an error if the measured network differs from the job's by more than the tolerance.
+    /// Returns an error if the measured network differs from the requested one by more than the tolerance.
     fn check(&self, measured: &Measured) -> Result<(), Failure> {
         let tolerance = &self.job.tolerance;
         let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
@@ -325,9 +325,9 @@ struct Servers {
     authority: Option<Authority>,
     /// The address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
-    /// The served page, if its bodies are synthetic.
+    /// The pages that the origins serve, if bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
-    /// The resolver, if clients query it over TCP, with or without TLS.
+    /// The address of the resolver, if clients query it over TCP, with or without TLS.
     resolver: Option<SocketAddr>,
     /// The `Date` header of the page's first resource, if it was recorded.
     recorded_date: Option<String>,
@@ -422,7 +422,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter RTT, to origins or resolver. The rest of the longer one is behind the link.
+    // The link has the shorter RTT of origins and resolver. The rest of the longer RTT is behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has its own seed, derived from the job's.
@@ -440,8 +440,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the rule for the middlebox. It lists the hosts behind the middlebox, unless all are: those that
-/// the job names (all if it names none) and that are also drawn at random (`path_share`).
+/// Returns the rule for the middlebox. Unless all addresses are behind it, the rule lists the hosts that are:
+/// each that the job names (any host if it names none), if also chosen at random (probability `path_share`).
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {

@@ -40,7 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport of queries to the resolver at `address`. With TLS, it has the job's settings.
+/// Returns the transport of queries to the resolver at `address`. TLS has the settings of the job.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -49,7 +49,7 @@ fn names_transport(
 ) -> Result<Transport, Failure> {
     let tls = || {
         let sessions = Arc::<Sessions>::default();
-        // The resolver's certificate names its address, as those of public resolvers do.
+        // The resolver's certificate contains its address, like the certificates of public resolvers.
         let names = BTreeSet::from([address.ip().to_string()]);
         let authority = authority.expect("a world with TLS has an authority");
         let identity = authority.identity(&names, job.tls.chain_bytes.into())?;
@@ -101,8 +101,8 @@ impl SyntheticPages {
     }
 }
 
-/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the TLS
-/// secrets of its connections, and `resolver` is the resolver's address.
+/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the secrets
+/// of TLS connections, and `resolver` is the resolver's address.
 ///
 /// # Errors
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
@@ -142,7 +142,7 @@ pub fn site(
     };
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
-    // A page may make requests that are not in its recording, over http and https.
+    // Scripts of a recorded page may request more than the recording contains, over http and https.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,

@@ -24,12 +24,12 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// The first client port, and the number of client ports, which are used in turn.
+/// The first client port, and the number of client ports. The ports are used in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
 /// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
-/// Maximum number of different failures in a record.
+/// Maximum number of different kinds of failure in a record.
 const FAILURES: usize = 10;
 /// A cookie that no key makes valid.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
@@ -175,7 +175,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves source addresses for the connections: one for all, or one for each with cold cookies.
+    /// Reserves source addresses: one for each connection with cold cookies, otherwise one for all.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -201,7 +201,8 @@ impl World<'_> {
         })
     }
 
-    /// Returns the flood's addresses with their cookies, fetches valid ones, and silences the addresses.
+    /// If the flood needs valid cookies, fetches them for its addresses. Makes the client silent at these
+    /// addresses, and returns the addresses with their cookies. Returns nothing without a flood.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
@@ -242,12 +243,12 @@ impl World<'_> {
     }
 }
 
-/// The source addresses of transactions' connections.
+/// The source addresses for the connections of transactions.
 struct Sources {
     ip: Version,
     /// The number of the first address.
     first: u16,
-    /// The number after the last address, if each connection has its own; None if all share the first.
+    /// The number after the last address, if each connection has its own; None if all use the first address.
     end: Option<u16>,
     resources: u64,
 }

@@ -139,7 +139,6 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Creates a browser context.
     pub(super) fn create_context(&mut self) -> Result<Context, PipeError> {
         self.call_for("Target.createBrowserContext", &json!({}), "browserContextId").map(Context)
     }
@@ -191,7 +190,7 @@ impl Browser {
         self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
     }
 
-    /// Calls a method of the browser itself, and returns one string of its result.
+    /// Calls a method of the browser itself, and returns the string `key` of its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
         let answer = self.call(None, method, params)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())

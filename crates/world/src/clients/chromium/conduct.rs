@@ -18,7 +18,7 @@ pub(super) struct Conduct {
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
-    /// The number of answered dialogs.
+    /// The number of dialogs that were accepted.
     pub(super) dialogs: u64,
     /// The time of the next liveness check.
     pub(super) due_ns: u64,
@@ -31,7 +31,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Checks an event for behaviour that is not allowed, and accepts a dialog.
+    /// Checks an event for behaviour that is not allowed. If a dialog opens, accepts it.
     ///
     /// # Errors
     /// If the page does something that is not allowed, or the browser has ended.

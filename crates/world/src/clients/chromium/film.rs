@@ -34,7 +34,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// Acknowledges an event's picture, so that the next one comes, and keeps it if the budget allows.
+    /// If the event has a picture, acknowledges it to get the next one, and keeps it if the budget allows.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,
@@ -59,7 +59,7 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures (timed from `start_ns`) and the number dropped.
+    /// Waits until the page is drawn. Returns the pictures (timed from `start_ns`) and how many were dropped.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

@@ -27,7 +27,7 @@ const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 /// Fields that the network stack also adds while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// Encodings also added for potentially trustworthy origins, in addition to [`Documents::metadata`].
+/// Encodings that are also added for potentially trustworthy origins; for further fields, see [`Documents`].
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 /// Fields that the network stack also adds with HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
@@ -43,7 +43,7 @@ pub(super) struct RequestHeads<'a> {
     /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Size of the largest client hints so far. After a redirect, the network stack adds them again.
+    /// Size in bytes of the largest client hints so far. After a redirect, the network stack adds them again.
     client_hints: usize,
 }
 
@@ -54,8 +54,8 @@ impl<'a> RequestHeads<'a> {
     }
 
     /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
-    /// stack at once, and a request on an open connection or the SYN for a later one would be sent first at
-    /// random.
+    /// stack at once, and chance would decide if a request on an open connection or the SYN of a later one is
+    /// sent first.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -146,7 +146,7 @@ struct Documents {
 }
 
 impl Documents {
-    /// Returns Fetch Metadata fields (W3C) of the same length as those that the browser adds to this request.
+    /// Returns Fetch Metadata fields (W3C) that are as long as those that the browser adds to this request.
     fn metadata(&mut self, paused: &Value) -> String {
         let (request, kind) = (&paused["request"], text(&paused["resourceType"]));
         let url = text(&request["url"]);
@@ -180,7 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // For requests with credentials (not fonts) to a third party or from a third party's frame.
+        // Sent with requests with credentials (not fonts) to a third party or from a third party's frame.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -196,7 +196,7 @@ fn is_client_hint(name: &str) -> bool {
 }
 
 /// Returns the relation between the origin of a URL and the origin that requests it. The last two labels of a
-/// name count as its site. For longer public suffixes, the length may thus be wrong by a byte.
+/// name count as its site. With longer public suffixes, the result may be wrong, and its length by a byte.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {

@@ -27,10 +27,10 @@ use crate::engine;
 use crate::failure::{Blame, Failure};
 
 /// Time without any event after which missing requests count as never sent, in nanoseconds. The longest timer
-/// of the page is added to it.
+/// of the page is added to this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time in nanoseconds after the load event for requests of recorded pages, some of which never stop.
+/// Maximum wait for requests after the load event of a recorded page, in nanoseconds. Some pages never stop.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// A script that fixes the clock and the random numbers of the page's scripts. `RECORDED` is a placeholder
@@ -206,8 +206,8 @@ impl Chromium {
     }
 
     /// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
-    /// request has been in flight for a while. With recorded bodies, stops `SETTLE_NS` after the load event
-    /// at most.
+    /// request has been in flight for a while. With recorded bodies, stops at most `SETTLE_NS` after the load
+    /// event.
     fn follow(
         &self,
         browser: &mut Browser,
@@ -310,8 +310,8 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. No script
-    /// of a synthetic page takes the page's processing time before the event, so that time is added.
+    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. For
+    /// synthetic pages, adds the page's processing time before the event, which none of their scripts takes.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
@@ -325,7 +325,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or 0.
+/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or not positive.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }

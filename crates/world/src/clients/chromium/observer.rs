@@ -23,8 +23,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the resource of a `Network.Request` (the next one if several have its URL), and
-    /// true if the URL was requested more often than the page has it. None: the page does not have the URL.
+    /// Returns the index of the resource that a `Network.Request` requests (in turn, if several have the
+    /// URL), and true if all these were requested before. Returns None if the page does not contain the URL.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -195,7 +195,7 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the origins' records with the browser's times. Adds requests that did not arrive there.
+    /// Completes the origins' records with the browser's times. Adds requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -254,7 +254,7 @@ impl<'a> LoadObserver<'a> {
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
             // For a response that the browser hides from the page (ORB), the browser reports only the end.
-            // The time at which the origin sent the first byte is not the client's time.
+            // The end is used, because the time at which the origin sent the first byte is not the client's.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
             // The browser cancels unused requests even if the origin has sent the whole response.
             if let Some(error) = observed.error.filter(|_| request.status.is_none()) {
@@ -273,8 +273,8 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if none is
-/// left. Prefers the first that arrived after `sent_ns`, if the browser repeated the request.
+/// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if no
+/// record is left. If the browser repeated the request, prefers the first record after `sent_ns`.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,

@@ -203,7 +203,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection. Makes its TLS handshake unless the first query starts it as early data.
+    /// Opens the connection. Makes the TLS handshake, unless the first query is sent as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -303,8 +303,8 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Sends a request on a new stream, whose answer is reported with `number`. Every query has the message
-    /// ID 0, so that caches recognise equal queries (RFC 8484 section 4.1).
+    /// Sends a request on a new stream. The answer is reported with `number`. Every query has the message ID
+    /// 0, so that caches recognise equal queries (RFC 8484 section 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;

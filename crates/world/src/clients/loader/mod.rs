@@ -117,7 +117,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // In a spawned task, because tokio polls epoll before each poll of the future of `block_on`.
+        // Spawned: tokio polls epoll before each poll of `block_on`'s own future, so I/O would come first.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
@@ -144,7 +144,6 @@ type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 enum Address {
     /// The resolver was queried, and these connections wait for the answer.
     Asked(Vec<Waiting>),
-    /// The address.
     Known(IpAddr),
     /// The lookup failed.
     Missing,

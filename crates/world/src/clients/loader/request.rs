@@ -1,4 +1,4 @@
-//! Makes the loader's requests, with headers of the sizes that the page specifies.
+//! Builds the loader's requests, with headers of the sizes that the page specifies.
 
 use fastopen_page::{Profile, Resource, ResourceType};
 use fastopen_replay::body::SizedBody;
@@ -83,7 +83,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// Returns the priority that Chromium sends. Resources that it can display in parts are incremental.
+/// Returns the priority that Chromium sends. Types of resources that it displays in parts are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

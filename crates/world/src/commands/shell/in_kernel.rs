@@ -63,7 +63,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the files that the command may see: all, or only programs if isolated. Output is writable.
+    /// Returns the files that the command may see: all files, or only the system's and the job's files if the
+    /// command is isolated. The output folder is writable.
     pub fn view(&self, job: &Job) -> View {
         View {
             all: !job.client.isolate,
@@ -72,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Writes the session and all of standard input to the kernel's folder. No input is read from a terminal.
+    /// Writes the session and all of standard input to the kernel's folder. Does not read from a terminal.
     ///
     /// # Errors
     /// If the folder's disk is full, or standard input cannot be read.
@@ -96,7 +97,7 @@ impl Session {
 /// Runs the session that the host put into `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Before there are threads: a thread that does not block SIGCHLD would take it from the supervisor.
+    // Before threads start, because SIGCHLD may go to a thread that does not block it, not the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
@@ -175,7 +176,7 @@ fn limit_time(records: &File) -> io::Result<()> {
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)
 }
 
-/// Replaces standard input by a file, and both outputs by pipes, which the returned threads copy to files.
+/// Replaces standard input with a file, and outputs with pipes, which the returned threads copy to files.
 fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
@@ -196,7 +197,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // A command that computes would keep this thread from running, and its user would see no output.
+    // Otherwise a command that computes would keep this thread from running, and show the user no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;

@@ -55,8 +55,8 @@ struct World {
     start_s: i64,
 }
 
-/// Runs the command of `arguments` (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`) and returns its exit
-/// code, or 128 + the signal that ended it.
+/// Runs the command of `arguments` (`PLAN REPORT [--kernel PROGRAM...] -- COMMAND...`). Returns the command's
+/// exit code, or 128 + the signal that ended it. If it cannot be run, returns the failure's exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let Some((plan, report, kernel, command)) = parse(&arguments) else {
@@ -159,7 +159,7 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
 }
 
-/// Returns the files that an isolated command may see: the system's programs, its own, and the world's files.
+/// Returns the files that an isolated command may see: the system's, the command's program, and the job's.
 fn view(job: &Job, command: &[OsString]) -> View {
     let mut view = sandbox::view(std::slice::from_ref(job));
     view.files.extend(command.first().map(PathBuf::from));

@@ -81,7 +81,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Sends a request. A separate task reads the response.
+    /// Sends a request. Separate tasks send the body and read the response.
     async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
         // The request has another version if the host also supports HTTP/3.
         *request.version_mut() = Version::HTTP_2;

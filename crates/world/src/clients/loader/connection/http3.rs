@@ -46,7 +46,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Requests sent as early data, to send again after a rejection, and requests that may not be early.
+        // Safe requests, sent as early data and again if it is rejected, and unsafe requests, which wait.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {

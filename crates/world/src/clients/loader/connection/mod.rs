@@ -53,7 +53,7 @@ pub(super) enum Report {
     ResolverSecured(TlsRecord),
     /// The connection to the resolver failed.
     ResolverFailed(io::Error),
-    /// The connection's UDP socket is open, and its handshake begins.
+    /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
     /// The TCP handshake is complete, or the first write will send the SYN. A TLS handshake may follow.
     Connected(ConnectionId, Opened),
@@ -262,7 +262,7 @@ impl Exchange {
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete. `so_far` returns their number so far.
+    /// Reports bytes of the body before their frame is complete. `so_far` returns the number of bytes read.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
