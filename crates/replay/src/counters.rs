@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from the start of this request until the next one.
+    /// Returns the traffic from the start of this request to the start of the next one.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }

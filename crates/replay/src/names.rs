@@ -41,8 +41,8 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest message (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that queries never
-/// wait for ignored ones.
+/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that no query waits
+/// because ignored queries occupy all streams.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a record in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
@@ -280,7 +280,7 @@ pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<(
 }
 
 /// Returns the query in an HTTPS request: the parameter `dns` of a GET, or the body of a POST (RFC 8484
-/// section 4.1). `None` if the request has none.
+/// section 4.1). `None` if the request has no valid query.
 pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     if request.uri.path() != HTTPS_PATH {
         return None;

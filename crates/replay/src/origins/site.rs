@@ -33,11 +33,11 @@ pub struct Site {
     pub resources: Vec<ServedResource>,
     /// The IP version of all addresses.
     pub ip: ip::Version,
-    /// Ports to listen on, each for every host.
+    /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,
     /// True to keep HTTP/1 connections open.
     pub keep_alive: bool,
-    /// Length of the listeners' Fast Open queue: connections with SYN data and an incomplete handshake.
+    /// Length of a listener's Fast Open queue: maximum connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).

@@ -35,7 +35,7 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Listens on `local`, a port of all addresses, with any host's `tls`. Call it inside the runtime.
+    /// Listens on `local`, a port at all addresses. Any host's `tls` will do. Call this inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.

@@ -16,9 +16,9 @@ use crate::watch_cell::WatchCell;
 /// Packets and bytes of one end of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QuicEvidence {
-    /// Packets sent.
+    /// Packets that this end sent, by type.
     pub sent: PacketCounts,
-    /// Packets received.
+    /// Packets that this end received, by type.
     pub received: PacketCounts,
     /// Times and bytes of the datagrams.
     pub traffic: Traffic,
