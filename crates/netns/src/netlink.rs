@@ -87,7 +87,7 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the payloads of the attributes of type `kind` in `bytes`. Stops at bytes that are no attribute.
+/// Returns the payloads of the attributes of type `kind` in `bytes`, up to the first invalid attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {

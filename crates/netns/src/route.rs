@@ -199,7 +199,8 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// Drops all packets to `part` of a local network without a reply if `silent`, otherwise ends this.
+    /// If `silent`, drops packets to `part` of a local network without a reply. Otherwise delivers them
+    /// again.
     ///
     /// # Errors
     /// Errors of the kernel.
