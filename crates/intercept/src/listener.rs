@@ -24,7 +24,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The first argument, which is a descriptor in all calls that the filter holds.
+    /// Returns the first argument, which is a descriptor in all calls that the filter holds.
     pub(crate) fn descriptor(&self) -> i32 {
         self.arguments[0] as i32
     }

@@ -297,7 +297,7 @@ impl Supervisor {
     }
 
     /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
-    /// connections get client ports from `next_port` on.
+    /// connections get client ports from `next_port` on (None: the kernel's choice).
     pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         self.count_all()?;
         let observer = self.observer.get_or_insert_default();
