@@ -58,7 +58,7 @@ class Desk:
         return f"fastopen-{self.port}"
 
     def knows(self, token: str | None) -> bool:
-        """Return True if this is the token, compared in constant time."""
+        """Return True if `token` is the right token. The comparison takes constant time."""
         return hmac.compare_digest((token or "").encode(), self.token.encode())
 
 
@@ -71,7 +71,7 @@ class Selected:
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that responds to an address. It gets the request's handler and the groups of the address."""
+"""A function that responds to a request. Its arguments: the request's handler, the address's groups."""
 
 
 class Guarded(RequestHandler):
@@ -92,7 +92,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header, or with no token or cookie. Store a token in a cookie."""
+        """Refuse requests with a wrong Host header or without the token. Move the token to a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")

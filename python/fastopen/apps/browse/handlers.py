@@ -143,7 +143,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show a run's settings and cells. The browser requests figures next, and other sections when opened."""
+    """Show a run's settings and cells. The browser requests figures next, and other sections on demand."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)

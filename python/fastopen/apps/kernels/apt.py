@@ -49,7 +49,7 @@ class Package:
 
 
 class Apt:
-    """apt with its own state in `folder`. Every method raises MachineError with a remedy."""
+    """Runs apt with separate state in `folder`. Every method may raise MachineError with a remedy."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):

@@ -30,7 +30,7 @@ HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/ipv6", "net/sched"),
 )
-# Large files in these folders that no packet of a load passes: network setup, other scheduling classes, BPF.
+# Large files in these folders whose code no packet passes: network setup, other scheduling classes, BPF.
 COLD: Final = (
     *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
     *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
@@ -90,8 +90,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some file of some version may not compile with these shortcuts. Then it is compiled without them,
-        # and so are the files that were compiled with LIGHTLY, because their flags have changed.
+        # Some files of some kernel versions may not compile with these shortcuts. These are compiled without
+        # them, and so are the files that were compiled with LIGHTLY, because their flags have changed.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):

@@ -64,7 +64,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with `program` as first process, and return its output. It sleeps for ten virtual minutes."""
+    """Boot with `program`, which sleeps for ten virtual minutes, as first process, and return its output."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

@@ -45,7 +45,8 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Count the store's files by kind, reading only their heads. Raises InputError if that is impossible."""
+    """Count the store's files by kind, reading only their heads. A file with an unreadable head counts as
+    damaged. Raises InputError if the store's files cannot be listed."""
     found = StoreFacts()
     for file in _kept(store):
         if file.unfinished:
@@ -138,7 +139,7 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    A result that differs is not used any more; both are kept. Raises InputError and MachineError."""
+    If a repeated result differs, both are kept, but neither is used. Raises InputError and MachineError."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

@@ -202,7 +202,7 @@ def compare_engines(
 
 
 def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> list[CellResult]:
-    """Run the plan in memory. The results count only connections that carried a request."""
+    """Run the plan in memory. Return the results, which count only connections that carried a request."""
     with run_in_memory(plan, kernel, jobs, watch) as run:
         used = used_connections(run.store)
     return [
@@ -233,7 +233,7 @@ def _share(cell: CellResult) -> float:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return the verdict in one sentence, with its figures."""
+    """Return the verdict as text, with its figures."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]

@@ -46,7 +46,7 @@ class Observation:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return the findings on the machine, settings and listeners first. `grown` has counters or growth."""
+    """Return the findings, settings and listeners first. `grown` maps counters to totals or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
@@ -185,8 +185,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Yield the behaviours that explain failed clients: those with lost SYNs if SYNs were retransmitted, and
-    those without if there are more failures than retransmitted SYNs."""
+    """Yield the behaviours that explain failed clients: behaviours with lost SYNs if SYNs were retransmitted,
+    and other behaviours if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]
