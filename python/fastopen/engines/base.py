@@ -69,7 +69,7 @@ Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
 
 
 class Engine(Protocol):
-    """A runner of jobs. Closing `run`'s generator, or an exception in it, ends all processes of the run."""
+    """A runner of jobs. If the generator of `run` is closed or raises, all processes of the run end."""
 
     @property
     def parallel(self) -> int:
