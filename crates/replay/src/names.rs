@@ -46,7 +46,7 @@ pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a record in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
-/// The same TTL for HTTP caches.
+/// The same TTL as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// The behaviour of a resolver.

@@ -94,7 +94,7 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded header fields, sent unchanged except for those of caching, CORS and the connection;
+    /// The recorded header fields, sent unchanged except for fields about caching, CORS and the connection;
     /// `None` for a generated head.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.

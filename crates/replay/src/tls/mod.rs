@@ -228,7 +228,7 @@ impl CertificateCompression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ech {
-    /// The `ClientHello` has no extension for it.
+    /// The `ClientHello` has no such extension.
     None,
     /// The `ClientHello` has a placeholder. rustls then offers only TLS 1.3.
     Grease,
