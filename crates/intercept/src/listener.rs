@@ -30,7 +30,7 @@ impl Call {
     }
 }
 
-/// A seccomp listener.
+/// The listener of a seccomp filter, which receives the held calls.
 pub(crate) struct Listener(OwnedFd);
 
 impl Listener {

@@ -35,7 +35,7 @@ pub struct Started {
     pub child: Child,
     /// Time of exec, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// The command's supervision.
+    /// Supervises the command until it is dropped.
     pub watch: Watch,
 }
 

@@ -19,7 +19,7 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
 
-/// An answer of the kernel.
+/// A message with which the kernel answers a request.
 pub(crate) struct Answer {
     /// `nlmsg_type`.
     pub(crate) kind: u16,

@@ -66,9 +66,9 @@ pub struct Written {
     pub first_byte_ns: Option<u64>,
     /// Time of the last byte; `None` if some bytes were not written.
     pub last_byte_ns: Option<u64>,
-    /// Bytes of the header.
+    /// Bytes of the header that have been written.
     pub header_bytes: u64,
-    /// Bytes of the body.
+    /// Bytes of the body that have been written.
     pub body_bytes: u64,
 }
 

@@ -80,9 +80,9 @@ pub struct Names {
 /// The transport of queries to the resolver.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// UDP.
+    /// Cleartext over UDP.
     Udp,
-    /// TCP in cleartext.
+    /// Cleartext over TCP.
     Tcp,
     /// DNS over TLS.
     Tls(TlsNames),
@@ -109,14 +109,14 @@ impl Names {
     }
 }
 
-/// The queries of a load so far.
+/// The queries that have arrived in the current load.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
     load: u64,
 }
 
-/// A query that arrived.
+/// A query that has arrived, with the answer to send.
 pub(crate) struct Arrived {
     name: String,
     at_ns: u64,

@@ -45,7 +45,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
     }
 }
 
-/// The streams of one connection.
+/// The state that all streams of a connection share.
 #[derive(Clone)]
 struct Streams {
     connection: Connection,

@@ -30,7 +30,7 @@ struct Candidate {
     own: bool,
 }
 
-/// The resource of a request.
+/// The resource that a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,

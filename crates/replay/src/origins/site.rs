@@ -101,7 +101,7 @@ pub struct ServedResource {
     pub location: Option<String>,
     /// Size of a generated head in bytes. The head is longer if its mandatory fields need more.
     pub header_bytes: u32,
-    /// The body.
+    /// The body of the response.
     pub body: SizedBody,
     /// Server think time: from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,

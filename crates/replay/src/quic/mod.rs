@@ -39,9 +39,9 @@ const TCP_SEGMENT_BYTES: u64 = 1448;
 /// The congestion controls that quinn and Linux share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// RFC 9002 section 7.
+    /// NewReno (RFC 9002 section 7).
     Reno,
 }
 

@@ -120,7 +120,7 @@ pub enum SessionStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketState {
-    /// Valid.
+    /// The tickets are valid.
     Valid,
     /// Clients and origins disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
     Stale,

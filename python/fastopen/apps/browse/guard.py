@@ -147,7 +147,7 @@ class Guarded(RequestHandler):
         return name, self.link("runs", name)
 
     def show(self, template: str, **content: Any) -> None:
-        """Finish the response with a page."""
+        """Finish the response with the page that `template` renders from `content`."""
         known = environment(PACKAGE).get_template(template)
         text = known.render(link=self.link, selected=self.selected, **content)
         self.finish(text.encode("utf-8", "replace"))

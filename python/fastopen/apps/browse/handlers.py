@@ -247,7 +247,7 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the listing that the address requests."""
+    """Return the listing that the request selects. Raises HTTPError if its cell does not exist."""
     order = at.get_query_argument("order", "written")
     valid = {"yes": True, "no": False}.get(at.get_query_argument("valid", ""))
     cell = at.number("cell", -1)

@@ -181,7 +181,7 @@ class CellRow:
 
 
 def _added(counts: Iterable[Any]) -> dict[Any, int]:
-    """Add counts that are dicts or lists of pairs."""
+    """Add up counts by key. Each item is a dict or a list of pairs of key and count."""
     added: Counter[Any] = Counter()
     for one in counts:
         added.update(dict(one))
