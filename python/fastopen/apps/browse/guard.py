@@ -71,7 +71,7 @@ class Selected:
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that responds to a request. Its arguments: the request's handler, the address's groups."""
+"""A function that responds to a request. It gets the handler and the groups of the address pattern."""
 
 
 class Guarded(RequestHandler):
@@ -132,7 +132,7 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the address of one of our pages, with the selection unless `arguments` have another one."""
+        """Return the address of one of our pages. Add the request's selection unless `arguments` have one."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}

@@ -28,7 +28,7 @@ THREADS: Final = 4
 class WorkerThreads:
     """Runs up to `threads` functions at once on daemon threads, which do not delay Ctrl-C.
 
-    The threads of `concurrent.futures` would delay it: the interpreter joins them when it exits."""
+    The threads of `concurrent.futures` would delay Ctrl-C: the interpreter joins them when it exits."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)

@@ -19,7 +19,7 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Options that newer kernels no longer have: this one is part of CONFIG_SYSCTL there.
+# Options that newer kernels no longer have. This one is part of CONFIG_SYSCTL there.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
@@ -101,7 +101,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Let make add FASTOPEN_COLD to the flags of the files outside HOT, and of the files COLD."""
+    """Make the build add FASTOPEN_COLD to the flags of all files in COLD or outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

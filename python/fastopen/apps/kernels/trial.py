@@ -30,8 +30,8 @@ COMMON: Final = (
 def needed_arguments(kernel: Path) -> list[str]:
     """Return the arguments that this kernel needs on its command line, in addition to COMMON.
 
-    `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
-    has patch 0003, and `direct-init` if it has patch 0004."""
+    These are `seccomp=on`, which is several times faster than ptrace, if the kernel knows it (6.16 and
+    newer); `free-clock` if it has patch 0003; and `direct-init` if it has patch 0004."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:

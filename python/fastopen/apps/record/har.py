@@ -22,7 +22,7 @@ class Loaded:
     title: str
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
-    """TCP handshakes in ms with hosts for which the requests show none, measured after the load."""
+    """Times in ms of TCP handshakes with hosts whose requests recorded none, measured after the load."""
     screenshot: bytes | None = None
     """A PNG of what the browser showed."""
 

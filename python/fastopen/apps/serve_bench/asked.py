@@ -118,7 +118,7 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a file, and replace values by `changes`. Raises InputError."""
+    """Read a packaged benchmark or a file (None: only defaults); apply `changes`. Raises InputError."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:

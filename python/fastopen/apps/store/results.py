@@ -25,7 +25,7 @@ class StoreFacts:
     bytes: int = 0
     damaged: int = 0
     unfinished: int = 0
-    """The number of temporary files, of writers that were interrupted or still run."""
+    """The number of temporary files, whose writers were interrupted or still run."""
     makers: Counter[str] = field(default_factory=Counter)
     """The number of results by Maker.digest."""
     disputed: int = 0
@@ -164,7 +164,7 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a result and its job; None for both if the file is damaged. It also counts as damaged if its
+    """Return a result and its job; None for both if the file is damaged. A file also counts as damaged if its
     job, which may come from a stranger, names programs or files or could not have been stored."""
     try:
         result = read_result(store.files, name)

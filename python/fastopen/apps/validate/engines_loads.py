@@ -29,7 +29,7 @@ TICK_MS: Final = 4.0
 REQUEST_MS: Final = 0.5
 # The longest computing time for a TLS handshake: keys, a signature and its verification at both ends.
 HANDSHAKE_MS: Final = 2.5
-# A timer of 256 ms to 2 s can fire up to 8 ticks late, by the granularity of its level of the timer wheel.
+# A timer of 256 ms to 2 s can fire up to 8 ticks late: the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
 # A segment without data, with time stamps. An end that closes a connection at once acknowledges the other
 # end's FIN separately; an end that needs longer acknowledges it with its own FIN. Each connection may thus

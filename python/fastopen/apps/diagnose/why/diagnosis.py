@@ -34,12 +34,12 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are the behaviours that may cause it: they may look the same from one end."""
+    """A finding. `rows` are its possible causes, which may look the same from one end."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
     fault: bool
-    """True if the finding keeps TFO from working, or from always working."""
+    """True if TFO does not work, or does not always work, because of the finding."""
     says: str
     rows: tuple[Behaviour, ...] = ()
     todo: str = ""
