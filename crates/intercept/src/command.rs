@@ -173,8 +173,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder. The
-/// command keeps its own. Otherwise the reader of a pipe would wait for the end of this process.
+/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder. Otherwise
+/// the reader of a pipe would wait for the end of this process. The command has its own copies.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {

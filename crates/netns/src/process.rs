@@ -286,7 +286,7 @@ pub fn disable_core_dumps() {
 }
 
 /// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Shared
-/// memory counts for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
+/// memory counts for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;

@@ -138,7 +138,7 @@ impl OriginLog {
         });
     }
 
-    /// Waits until `count` connections have been accepted or `timeout` has passed. Returns true if they have.
+    /// Waits up to `timeout` until `count` connections have been accepted. Returns true if they have been.
     pub fn wait_until_accepted(&self, count: usize, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }

@@ -1,5 +1,5 @@
-//! Runs the resolver of a world, and builds and parses DNS messages of both ends (RFC 1035): queries for
-//! addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Runs the resolver of a world. Builds and parses the DNS messages of resolver and client (RFC 1035):
+//! queries for addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

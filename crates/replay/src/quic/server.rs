@@ -64,8 +64,8 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Returns the configuration of one connection to the host with the configuration `tls`, and a record of
-    /// its handshake's progress. `later` is the limit of [`letting_begin`].
+    /// Returns the configuration of a connection to the host whose configuration is `tls`, and a value that
+    /// records the handshake's progress. `later` is the limit of [`letting_begin`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
