@@ -92,7 +92,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header or without the token. Move the token to a cookie."""
+        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")

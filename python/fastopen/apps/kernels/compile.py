@@ -90,7 +90,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some files of some kernel versions may not compile with these shortcuts. These are compiled without
+        # Some files of some versions may not compile with these shortcuts. Such files are compiled without
         # them, and so are the files that were compiled with LIGHTLY, because their flags have changed.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)

@@ -159,7 +159,7 @@ def _program() -> Iterator[Check]:
 
 
 def _virtual_kernel() -> Check:
-    """Check the virtual engine's kernel. A missing kernel is no fault: the host engine needs none."""
+    """Check the virtual engine's kernel. A missing kernel is not a fault: the host engine needs none."""
     try:
         kernel = kernels.find()
     except MachineError as error:
