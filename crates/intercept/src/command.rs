@@ -173,8 +173,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder; the
-/// command has its own. Otherwise the reader of a pipe would wait for the end of this process.
+/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder. Otherwise
+/// the reader of a pipe would wait for the end of this process. The command has its own copies.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -213,7 +213,7 @@ impl Session<'_> {
             let Supervisor { listener, events, .. } = &self.supervisor;
             let descriptors = [listener.as_fd(), events.as_fd(), self.signals.as_fd()];
             let ready = wait_readable(&descriptors, self.supervisor.timeout_ns())?;
-            // Calls come first, because a thread waits for the answer.
+            // Answer held calls first, because their threads wait for the answers.
             if ready[0].contains(PollFlags::POLLIN) {
                 self.supervisor.answer_call()?;
             }

@@ -45,7 +45,7 @@ static PROGRAM: [sock_filter; 12] = [
 /// listener, the command's process, and the time of exec in nanoseconds of the monotonic clock, which is
 /// after all work between fork and exec.
 ///
-/// The filter applies to the new thread and its later children, so not to the supervising thread.
+/// The filter applies to the new thread and its later children, but not to the supervising thread.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,

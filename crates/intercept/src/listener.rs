@@ -24,13 +24,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The first argument, which is a descriptor in all calls that the filter holds.
+    /// Returns the first argument, which is a descriptor in all calls that the filter holds.
     pub(crate) fn descriptor(&self) -> i32 {
         self.arguments[0] as i32
     }
 }
 
-/// A seccomp listener.
+/// The listener of a seccomp filter, which receives the held calls.
 pub(crate) struct Listener(OwnedFd);
 
 impl Listener {

@@ -27,11 +27,11 @@ pub enum Record {
     },
     /// The command could not be run.
     Failed {
-        /// The reason.
+        /// The reason, as a message for people.
         message: String,
         /// The remedy, which may be empty.
         remedy: String,
-        /// The exit code.
+        /// The exit code with which the front process should end.
         code: i32,
     },
     /// The packets of the command were written to their file.
@@ -57,7 +57,7 @@ pub struct Report {
     /// The traffic of the command and its children.
     #[serde(flatten)]
     pub traffic: Traffic,
-    /// `net.ipv4.tcp_fastopen` at the end.
+    /// The value of `net.ipv4.tcp_fastopen` when the command ended.
     pub tcp_fastopen: u32,
     /// Growth of the Fast Open counters of the network namespace, including its other processes.
     pub counters: BTreeMap<String, i64>,
@@ -71,7 +71,7 @@ pub struct Report {
 /// A connection with its `TCP_INFO` when it ended, or when the command ended.
 #[derive(Debug, Serialize)]
 pub struct Connection {
-    /// The client's port.
+    /// The client's port; null if it is unknown.
     pub local_port: Option<u16>,
     /// Address and port of the server's end.
     pub peer: SocketAddr,
@@ -118,7 +118,7 @@ pub struct Traffic {
 pub struct Peer {
     /// Address and port; `others` after the first thousand.
     pub peer: String,
-    /// The counts of its connections.
+    /// The counts of the connections to this peer.
     #[serde(flatten)]
     pub tally: Tally,
 }

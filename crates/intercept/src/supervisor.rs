@@ -192,8 +192,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Binds an observed socket to a port before `connect`, except to loopback or an IPv4-mapped address.
-    /// Returns the client's address, as in the origin's evidence; None without an observer or an address.
+    /// Binds an observed socket to a port before `connect`, unless `peer` is a loopback or IPv4-mapped
+    /// address. Returns the socket's address; None without an observer, or if the socket is not bound.
     fn bind_port(&mut self, socket: &OwnedFd, peer: Option<SocketAddr>) -> Option<SocketAddr> {
         let observer = self.observer.as_mut()?;
         let leaves = |peer: &SocketAddr| peer.ip() == peer.ip().to_canonical() && !peer.ip().is_loopback();
@@ -297,7 +297,7 @@ impl Supervisor {
     }
 
     /// Returns the connections since the last call, including open ones, in the order of `connect`. Later
-    /// connections get client ports from `next_port` on.
+    /// connections get client ports from `next_port` on (None: the kernel's choice).
     pub(crate) fn connections(&mut self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         self.count_all()?;
         let observer = self.observer.get_or_insert_default();

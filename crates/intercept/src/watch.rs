@@ -23,7 +23,7 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request to the thread for the connections so far. Later ones get client ports from `next_port` on.
+/// A request to the thread for the connections so far. Later connections get ports from `next_port` on.
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
@@ -35,7 +35,7 @@ pub struct Started {
     pub child: Child,
     /// Time of exec, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// The command's supervision.
+    /// Supervises the command until it is dropped.
     pub watch: Watch,
 }
 

@@ -19,7 +19,7 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
 
-/// An answer of the kernel.
+/// A message with which the kernel answers a request.
 pub(crate) struct Answer {
     /// `nlmsg_type`.
     pub(crate) kind: u16,
@@ -87,7 +87,7 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the payloads of the attributes of type `kind` in `bytes`. Stops at bytes that are no attribute.
+/// Returns the payloads of the attributes of type `kind` in `bytes`, up to the first invalid attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);
     attributes.filter(move |attribute| attribute.kind() == kind).filter_map(|attribute| {

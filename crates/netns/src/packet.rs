@@ -237,7 +237,7 @@ impl Tap {
         let _ = take_drops(&self.socket);
     }
 
-    /// Returns the frames that passed until `unix_ns` (nanoseconds since 1970), and the number of dropped
+    /// Returns the frames that passed up to `unix_ns` (nanoseconds since 1970), and the number of dropped
     /// frames. Discards later frames.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ pub fn tune_malloc() {
 /// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
 /// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
 /// If both are killed, the next process that creates a folder with this prefix removes it. A lock prevents
-/// that while one of the two lives.
+/// that while this process or `cleanup` lives.
 pub struct PrivateFolder {
     path: PathBuf,
     /// A pipe that is never written to. `cleanup` sees it closed when this process ends or drops it.
@@ -122,7 +122,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates and locks a folder. Returns no lock if the file system has none; folders left behind then stay.
+/// Creates and locks a folder. Returns no lock if the file system has no locks; leftover folders then stay.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -222,7 +222,7 @@ fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
 }
 
 /// Returns a duplicate of the socket with this inode, from any process in `/proc` that has it open. None if
-/// no such process has readable descriptors.
+/// no process with readable descriptors has it open.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
     numbered("/proc").find_map(|(pid, _)| {
@@ -286,7 +286,7 @@ pub fn disable_core_dumps() {
 }
 
 /// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Shared
-/// memory counts for each process. Returns 0 unless the caller is PID 1: others may be unrelated.
+/// memory counts for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
 pub fn memory_of_others() -> u64 {
     if nix::unistd::getpid() != Pid::from_raw(1) {
         return 0;

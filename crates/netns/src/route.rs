@@ -44,7 +44,7 @@ pub struct Route<'a> {
     pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that are not bound to one. In IPv6, an interface must have the address.
+    /// Source address of connections not bound to an address. In IPv6, an interface must have the address.
     pub source: Option<IpAddr>,
     /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
     /// algorithms that the machine allows for all users, but a route accepts any.
@@ -199,7 +199,7 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// Drops all packets to `part` of a local network without a reply if `silent`, otherwise ends this.
+    /// Starts (`silent`) or stops dropping all packets to `part` of a local network without a reply.
     ///
     /// # Errors
     /// Errors of the kernel.

@@ -85,9 +85,9 @@ pub struct View {
     /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
     /// of only `SYSTEM`.
     pub all: bool,
-    /// Further visible files and folders.
+    /// Files and folders that are visible in addition.
     pub files: Vec<PathBuf>,
-    /// Writable folders.
+    /// Folders to which the programs may write.
     pub writable: Vec<PathBuf>,
     /// Maximum size of [`scratch`] in bytes.
     pub scratch_bytes: u64,

@@ -1,6 +1,6 @@
-//! Reads `TCP_INFO` of other processes' sockets by `sock_diag`: of all open ones, or when one is destroyed.
+//! Reads `TCP_INFO` of other processes' sockets (`sock_diag`): of all open sockets, or of each destroyed one.
 //!
-//! Neither needs a privilege. Duplicates of the sockets would have `TCP_INFO` too, but would delay the close.
+//! This needs no privilege. Duplicates of the sockets would have `TCP_INFO` too, but would delay the close.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};

@@ -37,7 +37,7 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes sent in data segments, including retransmissions.
     pub bytes_sent: u64,
-    /// Acknowledged bytes of this end, including one for the SYN; 0 unless the connection was established.
+    /// Bytes that the peer acknowledged, including one for the SYN; 0 unless the connection was established.
     pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,

@@ -22,7 +22,7 @@ pub struct SizedBody {
     pacer: Option<Pacer>,
 }
 
-/// A part of a body.
+/// A part of a body: recorded bytes, or a number of bytes of filler.
 #[derive(Debug, Clone)]
 enum Piece {
     Bytes(Bytes),
@@ -35,12 +35,12 @@ impl SizedBody {
         Self::default().and_filler(bytes)
     }
 
-    /// Creates a recorded body.
+    /// Creates a body of recorded bytes.
     pub fn recorded(bytes: Bytes) -> Self {
         Self::default().and_bytes(bytes)
     }
 
-    /// Appends `bytes`.
+    /// Appends `bytes` to the body.
     #[must_use]
     pub fn and_bytes(mut self, bytes: Bytes) -> Self {
         self.left += bytes.len() as u64;

@@ -36,8 +36,8 @@ impl CachePolicy {
             }
         }
         if own_cors {
-            // Generated CORS headers depend on `Origin`. Recorded ones keep their `Vary`, because with
-            // `Origin` in it, a preload without `Origin` could not serve a later request that has one.
+            // Generated CORS headers depend on `Origin`. Recorded headers keep their `Vary`: if it listed
+            // `Origin`, a preload without `Origin` could not serve a later request with `Origin`.
             headers.insert(VARY, HeaderValue::from_static("Origin"));
         }
     }

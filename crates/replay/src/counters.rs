@@ -25,11 +25,11 @@ pub struct Traffic {
     pub bytes_written: u64,
 }
 
-/// Counters of the bytes on a stream.
+/// Counters that a stream updates with each read and write.
 pub trait TrafficCounters: Default + Send + 'static {
-    /// Counts written bytes.
+    /// Counts bytes that were written at `at_ns` of the monotonic clock.
     fn wrote(&mut self, at_ns: u64, bytes: &[u8]);
-    /// Counts read bytes.
+    /// Counts bytes that were read at `at_ns` of the monotonic clock.
     fn read(&mut self, at_ns: u64, bytes: &[u8]);
 }
 
@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from the start of this request until the next one.
+    /// Returns the traffic from the start of this request to the start of the next one.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }
@@ -94,7 +94,7 @@ impl<C> Clone for CountersHandle<C> {
 }
 
 impl<C: TrafficCounters> CountersHandle<C> {
-    /// Calls `access` with the counters.
+    /// Calls `access` with the locked counters, and returns its result.
     pub fn with<T>(&self, access: impl FnOnce(&mut C) -> T) -> T {
         access(&mut lock(&self.0))
     }

@@ -22,8 +22,8 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 }
 
 /// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the
-/// remaining bytes go to the field `name`. Header sections thus share most lines, as those of browsers do,
-/// and HPACK sends a shared line in full only once per connection (RFC 7541 section 2.3.2).
+/// remaining bytes go to the field `name`. So header sections share most lines, as they do in browsers, and
+/// HPACK sends a shared line in full only once per connection (RFC 7541 section 2.3.2).
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -43,6 +43,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// The powers of two that are lengths of filler lines: from the shortest line with room for its name to the
-/// longest header section.
+/// Exponents of the filler lines' lengths, which are powers of two: from the shortest line that has room for
+/// its name to the longest line that a header section needs.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

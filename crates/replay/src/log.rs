@@ -66,9 +66,9 @@ pub struct Written {
     pub first_byte_ns: Option<u64>,
     /// Time of the last byte; `None` if some bytes were not written.
     pub last_byte_ns: Option<u64>,
-    /// Bytes of the header.
+    /// Bytes of the header that have been written.
     pub header_bytes: u64,
-    /// Bytes of the body.
+    /// Bytes of the body that have been written.
     pub body_bytes: u64,
 }
 
@@ -138,7 +138,7 @@ impl OriginLog {
         });
     }
 
-    /// Waits until `count` connections have been accepted or `timeout` has passed. Returns true if they have.
+    /// Waits up to `timeout` until `count` connections have been accepted. Returns true if they have been.
     pub fn wait_until_accepted(&self, count: usize, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }

@@ -1,5 +1,5 @@
-//! Runs the resolver of a world, and builds and parses DNS messages of both ends (RFC 1035): queries for
-//! addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Runs the resolver of a world. Builds and parses the DNS messages of resolver and client (RFC 1035):
+//! queries for addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,12 +41,12 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest message (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that queries never
-/// wait for ignored ones.
+/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that no query waits
+/// because ignored queries occupy all streams.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a record in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
-/// The same TTL for HTTP caches.
+/// The same TTL as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// The behaviour of a resolver.
@@ -80,9 +80,9 @@ pub struct Names {
 /// The transport of queries to the resolver.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// UDP.
+    /// Cleartext over UDP.
     Udp,
-    /// TCP in cleartext.
+    /// Cleartext over TCP.
     Tcp,
     /// DNS over TLS.
     Tls(TlsNames),
@@ -109,14 +109,14 @@ impl Names {
     }
 }
 
-/// The queries of a load so far.
+/// The queries that have arrived in the current load.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
     load: u64,
 }
 
-/// A query that arrived.
+/// A query that has arrived, with the answer to send.
 pub(crate) struct Arrived {
     name: String,
     at_ns: u64,
@@ -280,7 +280,7 @@ pub fn https_request(resolver: SocketAddr, query: &[u8]) -> io::Result<Request<(
 }
 
 /// Returns the query in an HTTPS request: the parameter `dns` of a GET, or the body of a POST (RFC 8484
-/// section 4.1). `None` if the request has none.
+/// section 4.1). `None` if the request has no valid query.
 pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     if request.uri.path() != HTTPS_PATH {
         return None;

@@ -39,7 +39,7 @@ impl Priority {
         priority
     }
 
-    /// Returns the value of the header field.
+    /// Formats the parameters as a value of the header field.
     pub fn header(self) -> String {
         format!("u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }

@@ -17,7 +17,7 @@ AllowCommandOption = Annotated[
 
 
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
-    """Ask for permission to run the clients and servers in a file. Raises InputError if it is not given."""
+    """Ask for permission to run the clients and servers in a file. Raises InputError unless it is granted."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return

@@ -71,7 +71,7 @@ class Commands(TyperGroup):
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """Convert usage errors into InputErrors, which are printed in one line like all others.
+    """Convert usage errors into InputErrors, which are printed in one line like all other errors.
 
     If a command is interrupted and does not handle this itself, print `interrupted` and exit."""
     try:

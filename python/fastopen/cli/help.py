@@ -96,7 +96,8 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """If a command has first options, give it these and its examples, and give its options their topics."""
+    """Prepare the short help of a command: show only `first_options`, group the options by topic, and append
+    the examples. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options

@@ -36,7 +36,7 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each factor.
 
-    Its argument `written` maps factors' names to given values. `defaults` are this command's defaults."""
+    The command's argument `written` maps factors' names to given values. `defaults`: its own defaults."""
     listed = list(factors)
     own_defaults = dict(defaults or {})
 

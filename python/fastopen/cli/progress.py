@@ -75,11 +75,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows the progress of a run. Without a `pace`, it estimates the rest from the mean time of a load.
+    """Shows the progress of a run. Without a `pace`, it estimates the remaining time from a load's mean.
 
     `expected_s` is the estimate that was printed before the run, 0 for none. If the run takes much longer, a
     new estimate is printed once the pace is known, followed by the text that `shorter` returns for it. The
-    remaining time is never shown longer than that of `limit`."""
+    remaining time that is shown never exceeds that of `limit`."""
 
     def __init__(
         self,

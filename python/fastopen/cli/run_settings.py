@@ -133,7 +133,7 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that the user has given (None: all). `--quick` does not shorten these."""
+        `named` are the factors that the user has given (None: all). `--quick` does not reduce these."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))

@@ -100,7 +100,7 @@ def _run_on_kernels(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield the options, with the workers of the scheduler at `address` unless this is None."""
+    """Yield the options. Unless `address` is None, they use the workers of the scheduler at `address`."""
     if address is None:
         yield options
         return

@@ -81,8 +81,7 @@ class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
     `message` names the missing thing. `remedy` is a way to get it, or empty if there is none. It may have
-    several lines, the first of which introduces the others.
-    """
+    several lines, the first of which introduces the others."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)

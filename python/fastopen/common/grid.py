@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `kind`: subjects of the rows (key), factors of these (factor), figures or words."""
+    """A column. `kind` is its content: subjects of the rows (key), their factors, figures or words."""
 
     header: str
     """The header. Only a terminal keeps its line breaks."""
@@ -82,7 +82,7 @@ class Grid:
 
     def hoist_common_factors(self) -> "Grid":
         """Return the table without the factors that have the same value in all rows; the subtitle lists these
-        instead. At least one column of a key or factor stays."""
+        factors. At least one column of a key or factor stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number

@@ -26,7 +26,7 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return the first problems of `error`, one a line. `place` is the file or option."""
+    """Return an error with the first problems of `error`, one on each line. `place` is the file or option."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]

@@ -10,7 +10,8 @@ from fastopen.common.errors import MachineError
 
 @contextmanager
 def temporary_file() -> Iterator[IO[bytes]]:
-    """Open an empty file for the block. Write to it within `filling`. Raises MachineError."""
+    """Open an empty temporary file for the `with` block. Raises MachineError. Callers write to the file
+    inside `with filling():`, so that a full disk also raises MachineError."""
     with new_temporary_file() as file:
         yield file
 

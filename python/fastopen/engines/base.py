@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
 
-# Reasons for which the machine makes loads invalid, because it was late or the world ended early, and the
-# number of attempts that each allows. At times, the processors of virtual machines pause for some
-# milliseconds again and again; then even loads that run a second apart are late.
+# Kinds of invalid loads that the machine causes, because it was late or the world ended early, and the number
+# of attempts that each kind allows. At times, the processors of virtual machines pause for some milliseconds
+# again and again; then even loads that run a second apart are late.
 ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
 # Maps a page's name to recorded bodies, by the index of their resource.
@@ -69,7 +69,7 @@ Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
 
 
 class Engine(Protocol):
-    """A runner of jobs. Closing `run`'s generator, or an exception in it, ends all processes of the run."""
+    """A runner of jobs. If the generator of `run` is closed or raises, all processes of the run end."""
 
     @property
     def parallel(self) -> int:

@@ -30,8 +30,8 @@ def program_of(client: Client) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return the job with the absolute paths of its server and client, since a world may search other
-    folders, and with the client's isolation and exit codes. Raises MachineError."""
+    """Return the job with absolute paths of its server and client programs, since a world may search other
+    folders. Set the client's isolation and exit codes. Raises MachineError."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]

@@ -61,7 +61,7 @@ class _Sent:
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Sent"]:
-        """Return the tasks to submit after this one was lost: its two halves, or a single job again, until
+        """Return the tasks to submit after this task was lost: its two halves, or a single job again, unless
         LOSSES workers were lost with this job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2

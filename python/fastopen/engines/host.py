@@ -34,8 +34,8 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 
 class WorldEngine:
-    """An engine that runs up to `parallel` worlds at once. Each is a process of `command`, on one of `cores`
-    if there are any.
+    """An engine that runs up to `parallel` worlds at once. Each world is a process of `command`, on one of
+    `cores` if there are any.
 
     Use the main thread to iterate over the events: a world is killed when the thread that started it ends
     (PR_SET_PDEATHSIG)."""
@@ -51,7 +51,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in one process. If it dies, another process runs the remaining jobs."""
+        """Run each batch of jobs in one process. If the process dies, another one runs the remaining jobs."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)

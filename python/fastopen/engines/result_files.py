@@ -49,7 +49,7 @@ def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
 class FolderFiles:
     """The files of a folder, by name. Any number of processes and machines may use them at once.
 
-    All methods raise OSError. `place` is the folder, for messages."""
+    All methods may raise OSError. `place` is the folder, for messages."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which may not exist yet."""
@@ -148,7 +148,7 @@ class RemoteFiles:
     """The files at a URL, with the methods of FolderFiles.
 
     On some services, two processes may both succeed in creating the same file: S3 prevents this by
-    conditional writes, other services only check before they write. It does no harm, because both write the
+    conditional writes, other services only check before they write. This does no harm, because both write the
     same content."""
 
     def __init__(self, url: str) -> None:

@@ -14,8 +14,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the virtual engine returns the same bytes for the job each time, and nothing that is not
-    stored: the client is the loader, there is no external server, and no packets are requested."""
+    """Return True if the job's result can be stored. Its bytes must always be the same (the client is the
+    loader, and there is no external server), and it must contain no packets."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 

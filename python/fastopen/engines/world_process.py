@@ -1,7 +1,6 @@
 """Run one world program: send its jobs, read its records, and detect its end and its faults.
 
-Bytes and times are arguments: the module reads no clock and never waits, so that every fault can be tested.
-"""
+The module gets bytes and times as arguments and never waits, so that tests can produce every fault."""
 
 import os
 import signal

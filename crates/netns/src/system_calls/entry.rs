@@ -1,5 +1,5 @@
-//! Makes a system call in one of two ways: with the instruction `syscall`, or by a call of an address that
-//! the virtual engine's kernel provides.
+//! Makes a system call in one of two ways: with the instruction `syscall`, or by calling an address that the
+//! virtual engine's kernel provides.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -14,7 +14,7 @@ pub struct DirectionTraffic {
     pub last_ns: Option<u64>,
     /// Bytes of HEADERS and CONTINUATION frames, including the headers of these frames.
     pub header_bytes: u64,
-    /// Payload bytes of DATA frames, including padding (RFC 9113 section 6.1), which neither end sends.
+    /// Payload bytes of DATA frames. Padding (RFC 9113 section 6.1) would count, but neither end sends any.
     pub body_bytes: u64,
     /// Set once the stream has ended (`END_STREAM`).
     pub ended: bool,

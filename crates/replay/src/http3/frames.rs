@@ -9,7 +9,7 @@ const DATA: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// Received bytes of an incomplete frame type and length, at most 8 each.
+    /// Bytes of an incomplete frame type and length, which have at most 8 bytes each.
     header: Vec<u8>,
     /// Number of bytes of the frame's payload that are still to come, and whether it is a DATA frame.
     left: u64,

@@ -227,7 +227,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
     }
 }
 
-/// Opens streams of a connection.
+/// Opens streams of a connection for h3.
 pub struct OpenStreams {
     connection: quinn::Connection,
     table: StreamTable,
@@ -281,7 +281,7 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     }
 }
 
-/// A sending stream.
+/// The sending side of a stream, as h3 uses it.
 pub struct SendStream<B: Buf> {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<B>>,
@@ -326,7 +326,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 }
 
-/// A receiving stream.
+/// The receiving side of a stream, as h3 uses it.
 pub struct RecvStream {
     stream: quinn::RecvStream,
     /// Set for a request stream.

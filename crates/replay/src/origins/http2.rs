@@ -36,7 +36,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
         .max_header_list_size(MAX_HEADER_LIST_SIZE)
         .max_send_buffer_size(MAX_DATA_BYTES)
         .handshake(stream);
-    // All errors come from the client, which resets its connections at the end of a load and records them.
+    // All errors come from the client, which records them. It resets its connections at the end of a load.
     let Ok(mut accepted) = handshake.await else { return };
     let mut next = poll_fn(move |context| cork.flush_after(context, |context| accepted.poll_accept(context)));
     while let Some(Ok((request, respond))) = (&mut next).await {
@@ -45,7 +45,7 @@ pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: A
     }
 }
 
-/// The streams of one connection.
+/// The state that all streams of a connection share.
 #[derive(Clone)]
 struct Streams {
     connection: Connection,

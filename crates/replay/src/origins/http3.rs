@@ -107,7 +107,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// The streams of one connection.
+/// The state that all streams of a connection share.
 struct Streams {
     connection: Connection,
     shared: Arc<Shared>,

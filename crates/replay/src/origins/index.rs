@@ -15,7 +15,7 @@ use super::{RESOURCE_HEADER, ServedResource};
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
-    /// How often each resource was found without [`RESOURCE_HEADER`].
+    /// Number of times that each resource was found without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
     /// True to accept requests that differ from a resource in port or query, or that request an alternative.
     nearest: bool,
@@ -30,7 +30,7 @@ struct Candidate {
     own: bool,
 }
 
-/// The resource of a request.
+/// The resource that a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,

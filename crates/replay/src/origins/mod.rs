@@ -174,7 +174,7 @@ impl Drop for Origins {
     }
 }
 
-/// The socket of the resolver.
+/// The socket on which the resolver gets queries.
 enum NamesSocket {
     Udp(UdpSocket),
     Tcp(TcpListener),

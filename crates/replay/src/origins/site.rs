@@ -33,11 +33,11 @@ pub struct Site {
     pub resources: Vec<ServedResource>,
     /// The IP version of all addresses.
     pub ip: ip::Version,
-    /// Ports to listen on, each for every host.
+    /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,
     /// True to keep HTTP/1 connections open.
     pub keep_alive: bool,
-    /// Length of the listeners' Fast Open queue: connections with SYN data and an incomplete handshake.
+    /// Length of a listener's Fast Open queue: maximum connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).
@@ -94,14 +94,14 @@ pub struct ServedResource {
     pub status: u16,
     /// Content-Type of the response.
     pub mime: String,
-    /// The recorded header fields, sent unchanged except for those of caching, CORS and the connection;
+    /// The recorded header fields, sent unchanged except for fields about caching, CORS and the connection;
     /// `None` for a generated head.
     pub head: Option<HeaderMap>,
     /// Location of a redirect.
     pub location: Option<String>,
     /// Size of a generated head in bytes. The head is longer if its mandatory fields need more.
     pub header_bytes: u32,
-    /// The body.
+    /// The body of the response.
     pub body: SizedBody,
     /// Server think time: from the last byte of the request to the first of the response, in nanoseconds.
     pub think_ns: u64,

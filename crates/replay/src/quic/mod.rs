@@ -1,5 +1,5 @@
 //! Runs HTTP/3 on quinn, with the initial window of TCP, the flow-control windows of HTTP/2, and datagrams of
-//! one size. Counts the evidence from the datagrams.
+//! one size. Counts packets and bytes of each connection as evidence.
 
 mod client;
 mod congestion;
@@ -39,9 +39,9 @@ const TCP_SEGMENT_BYTES: u64 = 1448;
 /// The congestion controls that quinn and Linux share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// RFC 9002 section 7.
+    /// NewReno (RFC 9002 section 7).
     Reno,
 }
 

@@ -15,11 +15,11 @@ pub struct PacketCounts {
     pub initial: u64,
     /// 0-RTT packets: early data.
     pub zero_rtt: u64,
-    /// Handshake packets.
+    /// Handshake packets: the rest of the TLS handshake.
     pub handshake: u64,
     /// 1-RTT packets, which have a short header.
     pub one_rtt: u64,
-    /// Retry packets.
+    /// Retry packets, with which an origin validates the client's address.
     pub retry: u64,
 }
 

@@ -103,7 +103,7 @@ pub(super) fn wake_before_wait(waker: &Waker) {
     REACTOR.with_borrow_mut(|reactor| reactor.waking.push(waker.clone()));
 }
 
-/// A timer of a connection.
+/// A timer of a connection, disarmed when it is dropped.
 pub(super) struct Timer {
     number: u64,
     /// Deadline on the monotonic clock; `None` if the timer is not set.

@@ -35,7 +35,7 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Listens on `local`, a port of all addresses, with any host's `tls`. Call it inside the runtime.
+    /// Listens on `local`, a port at all addresses. Any host's `tls` will do. Call this inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
@@ -64,8 +64,8 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Returns the configuration of one connection to the host with the configuration `tls`, and a record of
-    /// its handshake's progress. `later` is the limit of [`letting_begin`].
+    /// Returns the configuration of a connection to the host whose configuration is `tls`, and a value that
+    /// records the handshake's progress. `later` is the limit of [`letting_begin`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,

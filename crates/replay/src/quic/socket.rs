@@ -116,7 +116,7 @@ impl CountedSocket {
         self.socket.local
     }
 
-    /// Returns the connection of a datagram to or from `peer`; `own` is the address of this end. `None` for a
+    /// Returns the four-tuple of a datagram to or from `peer`; `own` is the address of this end. `None` for a
     /// socket of the origins if `own` is unknown.
     fn four_tuple(&self, peer: SocketAddr, own: Option<IpAddr>) -> Option<FourTuple> {
         match (self.origin, peer, own) {

@@ -16,9 +16,9 @@ use crate::watch_cell::WatchCell;
 /// Packets and bytes of one end of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QuicEvidence {
-    /// Packets sent.
+    /// Packets that this end sent, by type.
     pub sent: PacketCounts,
-    /// Packets received.
+    /// Packets that this end received, by type.
     pub received: PacketCounts,
     /// Times and bytes of the datagrams.
     pub traffic: Traffic,
@@ -51,7 +51,7 @@ impl Connections {
 }
 
 impl QuicTable {
-    /// Adds a connection.
+    /// Adds an open connection.
     pub fn opened(&self, four_tuple: FourTuple, connection: Connection) {
         self.0.with(|connections| connections.open.insert(four_tuple, connection));
     }
@@ -113,7 +113,7 @@ impl QuicTable {
         self.0.wait_until(timeout, |connections| connections.open.is_empty())
     }
 
-    /// Forgets the evidence so far.
+    /// Forgets the evidence of all connections so far.
     pub fn forget(&self) {
         self.0.with(|connections| connections.seen.clear());
     }

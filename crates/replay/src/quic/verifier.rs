@@ -1,4 +1,4 @@
-//! Verifies a server's certificate, and records that there was one. A resumed session has none.
+//! Verifies a server's certificate, and records that the server sent one. It sends none to resume a session.
 
 use std::sync::Arc;
 

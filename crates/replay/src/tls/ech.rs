@@ -14,8 +14,8 @@ pub(super) fn grease() -> EchMode {
     EchGreaseConfig::new(&Placeholder, HpkePublicKey(vec![])).into()
 }
 
-/// An HPKE suite that only makes encapsulated keys. rustls takes the payload of the extension from its random
-/// numbers.
+/// An HPKE suite that only creates encapsulated keys. rustls itself fills the payload of the extension with
+/// random bytes.
 #[derive(Debug)]
 struct Placeholder;
 

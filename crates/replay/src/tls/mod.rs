@@ -120,7 +120,7 @@ pub enum SessionStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TicketState {
-    /// Valid.
+    /// The tickets are valid.
     Valid,
     /// Clients and origins disagree on the age. Origins resume, but reject early data (RFC 8446 section 8.3).
     Stale,
@@ -228,7 +228,7 @@ impl CertificateCompression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ech {
-    /// The `ClientHello` has no extension for it.
+    /// The `ClientHello` has no such extension.
     None,
     /// The `ClientHello` has a placeholder. rustls then offers only TLS 1.3.
     Grease,
@@ -249,12 +249,12 @@ impl Ech {
     }
 }
 
-/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. The
-/// configuration stores sessions in `sessions`, because early data could be replayed with stateless tickets
-/// (RFC 8446 section 8.1), and logs connection secrets to `keys`.
+/// Creates the configuration of an origin with the certificate `identity` and these ALPN protocols. Sessions
+/// are stored in `sessions` (nowhere if `settings` allow no tickets), because early data could be replayed
+/// with stateless tickets (RFC 8446 section 8.1). Connection secrets are logged to `keys`, if given.
 ///
 /// # Errors
-/// Returns an error if the key does not match the certificates.
+/// Returns an error if the cryptography provider supports no cipher suite of the TLS version.
 pub fn server(
     settings: &Settings,
     identity: CertifiedKey,
@@ -327,7 +327,7 @@ pub fn client(
     Ok(config)
 }
 
-/// Returns the cryptography of a client that sends `key_share`, and also supports X25519, P-256 and P-384.
+/// Returns the cryptography provider of a client that sends `key_share` and supports X25519, P-256 and P-384.
 pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     match key_share {
@@ -342,7 +342,7 @@ pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Returns the cryptography of the origins, which support every [`KeyShare`].
+/// Returns the cryptography provider of the origins, which support every [`KeyShare`].
 fn origins_provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.kx_groups.insert(0, &post_quantum::MlKem1024);

@@ -7,9 +7,9 @@ use super::Version;
 /// Negotiated parameters, with names from IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The TLS version.
+    /// The TLS version; 1.3 if none has been negotiated yet.
     pub version: Version,
-    /// The cipher suite.
+    /// The cipher suite; empty if none has been negotiated yet.
     pub cipher: &'static str,
     /// The key exchange group; `None` for a resumed TLS 1.2 session.
     pub group: Option<&'static str>,

@@ -25,7 +25,7 @@ const RECORD_HEADER: usize = 5;
 /// The state of a TLS handshake.
 #[derive(Debug, Clone)]
 pub struct Handshake {
-    /// The negotiated parameters.
+    /// The parameters negotiated so far.
     pub session: Session,
     /// Bytes of the `ClientHello`, including its record header.
     pub hello_bytes: u64,
@@ -125,7 +125,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Completes the handshake.
+    /// Performs the handshake until it is complete.
     ///
     /// # Errors
     /// Returns an error if the connection or the handshake fails.

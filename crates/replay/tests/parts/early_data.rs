@@ -81,7 +81,7 @@ impl Pair {
         TlsStream::accept(self.server.clone(), pipe, collecting(handshakes)).await
     }
 
-    /// Sends a request as early data and reads the response. Returns the last state that client and server
+    /// Sends a request as early data and reads the response. Returns the last states that client and server
     /// reported.
     async fn exchange(&self, pipe_bytes: usize) -> (Handshake, Handshake) {
         let (near, far) = duplex(pipe_bytes);

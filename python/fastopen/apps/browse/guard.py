@@ -58,7 +58,7 @@ class Desk:
         return f"fastopen-{self.port}"
 
     def knows(self, token: str | None) -> bool:
-        """Return True if this is the token, compared in constant time."""
+        """Return True if `token` is the right token. The comparison takes constant time."""
         return hmac.compare_digest((token or "").encode(), self.token.encode())
 
 
@@ -71,7 +71,7 @@ class Selected:
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that responds to an address. It gets the request's handler and the groups of the address."""
+"""A function that responds to a request. It gets the handler and the groups of the address pattern."""
 
 
 class Guarded(RequestHandler):
@@ -92,7 +92,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header, or with no token or cookie. Store a token in a cookie."""
+        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -132,7 +132,7 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the address of one of our pages, with the selection unless `arguments` have another one."""
+        """Return the address of one of our pages. Add the request's selection unless `arguments` have one."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}
@@ -147,7 +147,7 @@ class Guarded(RequestHandler):
         return name, self.link("runs", name)
 
     def show(self, template: str, **content: Any) -> None:
-        """Finish the response with a page."""
+        """Finish the response with the page that `template` renders from `content`."""
         known = environment(PACKAGE).get_template(template)
         text = known.render(link=self.link, selected=self.selected, **content)
         self.finish(text.encode("utf-8", "replace"))

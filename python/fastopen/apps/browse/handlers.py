@@ -143,7 +143,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show a run's settings and cells. The browser requests figures next, and other sections when opened."""
+    """Show a run's settings and cells. The browser requests figures next, and other sections on demand."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
@@ -247,7 +247,7 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the listing that the address requests."""
+    """Return the listing that the request selects. Raises HTTPError if its cell does not exist."""
     order = at.get_query_argument("order", "written")
     valid = {"yes": True, "no": False}.get(at.get_query_argument("valid", ""))
     cell = at.number("cell", -1)

@@ -28,7 +28,7 @@ THREADS: Final = 4
 class WorkerThreads:
     """Runs up to `threads` functions at once on daemon threads, which do not delay Ctrl-C.
 
-    The threads of `concurrent.futures` would: the interpreter joins them when it exits."""
+    The threads of `concurrent.futures` would delay Ctrl-C: the interpreter joins them when it exits."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -77,7 +77,7 @@ class Outline:
 
 
 class Kept:
-    """The runs of a folder. A run's data is read at its first request, and again after the run changed."""
+    """The runs of a folder. A run's data is read when it is first needed, and again after the run changed."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which contains runs or is a run itself."""

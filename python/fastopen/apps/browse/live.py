@@ -22,7 +22,7 @@ class Progress:
     latest: tuple[LoadRow, ...]
     """The last loads that were written, the last one first."""
     seconds_left: float | None
-    """Estimated from the pace of the last loads; None if the pace is unknown, nothing runs or all is done."""
+    """Estimated from the last loads; None if the pace is unknown, the run is inactive, or no load is left."""
 
     @property
     def running(self) -> bool:

@@ -39,7 +39,7 @@ class OneLoad:
 
     @property
     def shown(self) -> Shown | None:
-        """Return the load for figures; None if it has no critical path."""
+        """Return the load as figures need it; None if it has no critical path."""
         return None if self.path is None else Shown(self.record, self.path)
 
 

@@ -17,7 +17,7 @@ class Paging:
 
     @classmethod
     def within(cls, number: int, total: int) -> "Paging":
-        """Return the requested page, or the last page if there are fewer."""
+        """Return the requested page, or the nearest page that exists."""
         return cls(max(1, min(number, -(-total // ROWS))), total)
 
     @property

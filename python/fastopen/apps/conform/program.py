@@ -20,7 +20,7 @@ TIME: Final = Path(__file__).with_name("passing_time.h")
 
 
 def packetdrill(folder: Path) -> Path:
-    """Build packetdrill from this source unless cached; return its path. Raises InputError, MachineError."""
+    """Return the program, built from this folder unless it is cached. Raises InputError, MachineError."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"

@@ -37,7 +37,7 @@ class ScriptResult:
     """Empty if the script passed; otherwise packetdrill's message, or the known reason."""
     took_ms: int | None = None
     syn_data_acked: int | None = None
-    """The number of handshakes that acknowledge SYN data in the script's text; None unless it passed."""
+    """The number of handshakes in the script that acknowledge SYN data; None unless the script passed."""
     syn_data_acked_read: int | None = None
     """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
     unread: int = 0

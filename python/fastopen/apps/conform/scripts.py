@@ -79,7 +79,7 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy packetdrill's scripts, and the scripts of `kernel`, to `to`. Return them. Raises InputError."""
+    """Copy the scripts of packetdrill and of `kernel` to `to`, and return them. Raises InputError."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))

@@ -49,7 +49,7 @@ class Package:
 
 
 class Apt:
-    """apt with its own state in `folder`. Every method raises MachineError with a remedy."""
+    """Runs apt with separate state in `folder`. Every method may raise MachineError with a remedy."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -89,7 +89,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch the lists of packages. Return the error, if any; even then, fetched lists can be used."""
+        """Fetch the lists of packages. Return the error, or an empty text. Fetched lists are valid anyway."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -56,8 +56,8 @@ def codename(os_release: Path = OS_RELEASE) -> str:
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return the archives to search in each round, until the source of a new enough kernel is found.
 
-    First the backports to this release and to newer ones: short lists with the newest kernels. Then also all
-    others: the machine's own archives and the newer releases. Suites that do not exist do no harm."""
+    The first round has the backports to this and newer releases: short lists with the newest kernels. The
+    second also has the machine's own archives and the newer releases. Suites that do not exist do no harm."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]

@@ -108,8 +108,7 @@ class Built:
 def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     """Build, test and install a kernel in the user's cache, or return one built from the same inputs.
 
-    Raises InputError if the given source cannot be used, MachineError if this machine cannot build a kernel.
-    """
+    Raises InputError for an unusable source, and MachineError if this machine cannot build a kernel."""
     recipe = read_recipe()
     check_processor()
     there = next((kernel for kernel in installed() if is_of(kernel, recipe)), None)

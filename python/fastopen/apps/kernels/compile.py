@@ -19,7 +19,7 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Options that newer kernels no longer have: this one is part of CONFIG_SYSCTL there.
+# Options that newer kernels no longer have. This one is part of CONFIG_SYSCTL there.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
@@ -30,7 +30,7 @@ HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/ipv6", "net/sched"),
 )
-# Large files in these folders that no packet of a load passes: network setup, other scheduling classes, BPF.
+# Large files in these folders whose code no packet passes: network setup, other scheduling classes, BPF.
 COLD: Final = (
     *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
     *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
@@ -90,8 +90,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some file of some version may not compile with these shortcuts. Then it is compiled without them,
-        # and so are the files that were compiled with LIGHTLY, because their flags have changed.
+        # Some files of some versions may not compile with these shortcuts. Such files are compiled without
+        # them, and so are the files that were compiled with LIGHTLY, because their flags have changed.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):
@@ -101,7 +101,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Let make add FASTOPEN_COLD to the flags of the files outside HOT, and of the files COLD."""
+    """Make the build add FASTOPEN_COLD to the flags of all files in COLD or outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

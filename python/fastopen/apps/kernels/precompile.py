@@ -22,7 +22,7 @@ SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
 # kernel/headers.h mentions this macro, so that gcc ignores the precompiled header if it is defined.
 PLAIN: Final = "FASTOPEN_PLAIN"
-# Macros with the name of the compiled file. Headers mention them, so gcc would ignore the precompiled one.
+# Macros with the name of the compiled file. Headers mention them, so gcc would ignore the precompiled header.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
 PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
@@ -100,7 +100,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield files that define a macro before they include a header: a precompiled one would be wrong."""
+    """Yield files that define a macro before a header, because a precompiled header would ignore it."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

@@ -41,7 +41,7 @@ class KernelSource:
     """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        """Unpack into `tree`, without the files in `unused`. Raises StepFailedError, MachineError."""
+        """Unpack into `tree`, except for files that match `unused`. Raises StepFailedError, MachineError."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]

@@ -30,8 +30,8 @@ COMMON: Final = (
 def needed_arguments(kernel: Path) -> list[str]:
     """Return the arguments that this kernel needs on its command line, in addition to COMMON.
 
-    `seccomp=on` if the kernel knows it (6.16 and newer): several times faster than ptrace. `free-clock` if it
-    has patch 0003, and `direct-init` if it has patch 0004."""
+    These are `seccomp=on`, which is several times faster than ptrace, if the kernel knows it (6.16 and
+    newer); `free-clock` if it has patch 0003; and `direct-init` if it has patch 0004."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:
@@ -64,7 +64,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with `program` as first process, and return its output. It sleeps for ten virtual minutes."""
+    """Boot with `program`, which sleeps for ten virtual minutes, as first process, and return its output."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

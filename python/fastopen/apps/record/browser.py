@@ -52,8 +52,8 @@ class Recorder(Closing):
     ) -> None:
         """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog`, the browser writes bodies into this file until it has ended, and `Loaded` has a
-        screenshot but no bodies."""
+        With `netlog`, the browser writes bodies into this file until it ends, and `Loaded` has a screenshot
+        but no bodies."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:

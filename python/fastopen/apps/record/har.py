@@ -22,7 +22,7 @@ class Loaded:
     title: str
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
-    """TCP handshakes in ms with hosts for which the requests show none, measured after the load."""
+    """Times in ms of TCP handshakes with hosts whose requests recorded none, measured after the load."""
     screenshot: bytes | None = None
     """A PNG of what the browser showed."""
 
@@ -170,7 +170,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
     text, encoded = exchange.body or ("", False)
-    # A browser does not keep all bodies, for example of broken pictures. Then take the bytes on the wire.
+    # A browser does not keep all bodies, for example of broken pictures. Then use the size on the wire.
     content: dict[str, Any] = {"size": _size(text, encoded) or body, "mimeType": response.get("mimeType", "")}
     if text:
         content["text"] = text

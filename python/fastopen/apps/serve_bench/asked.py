@@ -118,7 +118,7 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a file, and replace values by `changes`. Raises InputError."""
+    """Read a packaged benchmark or a file (None: only defaults); apply `changes`. Raises InputError."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -141,7 +141,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error at the options of its keys if all were given as options."""
+    """Return the error with the options of its keys as place, if all keys were given as options."""
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)

@@ -60,7 +60,7 @@ def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
 
 
 def is_alone(core: ServerCore) -> bool:
-    """Return True if the server had the core almost for itself, so that the core's time is the server's."""
+    """Return True if the server had the core almost to itself, so that the core's time is the server's."""
     return core.others_us <= OTHERS_SHARE * core.elapsed_us + TICK_US
 
 
@@ -95,7 +95,7 @@ class CellRow:
     asked: int
     """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Maps the kind of reason for invalid records to their number and the first one's detail."""
+    """Maps each kind of reason for invalid records to their number and the detail of the first record."""
     seed: int
 
     @cached_property
@@ -181,7 +181,7 @@ class CellRow:
 
 
 def _added(counts: Iterable[Any]) -> dict[Any, int]:
-    """Add counts that are dicts or lists of pairs."""
+    """Add up counts by key. Each item is a dict or a list of pairs of key and count."""
     added: Counter[Any] = Counter()
     for one in counts:
         added.update(dict(one))

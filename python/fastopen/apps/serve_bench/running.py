@@ -29,7 +29,7 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run a benchmark. In virtual time each cell runs only once, because nothing is left to chance.
+    """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
 
     `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError."""
     cells = cells_of(bench)

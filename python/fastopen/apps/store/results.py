@@ -25,7 +25,7 @@ class StoreFacts:
     bytes: int = 0
     damaged: int = 0
     unfinished: int = 0
-    """The number of temporary files, of writers that were interrupted or still run."""
+    """The number of temporary files, whose writers were interrupted or still run."""
     makers: Counter[str] = field(default_factory=Counter)
     """The number of results by Maker.digest."""
     disputed: int = 0
@@ -45,7 +45,8 @@ def open_store(place: str | os.PathLike[str]) -> ResultsStore:
 
 
 def facts(store: ResultsStore) -> StoreFacts:
-    """Count the store's files by kind, reading only their heads. Raises InputError if that is impossible."""
+    """Count the store's files by kind, reading only their heads. A file with an unreadable head counts as
+    damaged. Raises InputError if the store's files cannot be listed."""
     found = StoreFacts()
     for file in _kept(store):
         if file.unfinished:
@@ -138,7 +139,7 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    A result that differs is not used any more; both are kept. Raises InputError and MachineError."""
+    If a repeated result differs, both are kept, but neither is used. Raises InputError and MachineError."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -163,7 +164,7 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a result and its job; None for both if the file is damaged. It also counts as damaged if its
+    """Return a result and its job; None for both if the file is damaged. A file also counts as damaged if its
     job, which may come from a stranger, names programs or files or could not have been stored."""
     try:
         result = read_result(store.files, name)

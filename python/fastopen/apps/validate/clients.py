@@ -37,7 +37,7 @@ def clients(
     reading: Reading,
     loading: PageLoadOptions,
 ) -> None:
-    """Load each page in Chromium and by the loader, and print how much they differ.
+    """Load each page with Chromium and with the loader, and print how much the loads differ.
 
     With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
     compared. Exit codes: 0 done; 1 their requests differ, or a load is invalid."""

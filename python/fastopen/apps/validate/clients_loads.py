@@ -86,7 +86,7 @@ def compare_clients(
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Return the median times (None if a sample lacks one), and the differences found in any sample."""
+    """Return the median times (None if a sample lacks one), the largest counts, and all URLs and reasons."""
 
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]

@@ -29,7 +29,7 @@ TICK_MS: Final = 4.0
 REQUEST_MS: Final = 0.5
 # The longest computing time for a TLS handshake: keys, a signature and its verification at both ends.
 HANDSHAKE_MS: Final = 2.5
-# A timer of 256 ms to 2 s can fire up to 8 ticks late, by the granularity of its level of the timer wheel.
+# A timer of 256 ms to 2 s can fire up to 8 ticks late: the granularity of its level of the timer wheel.
 WHEEL_MS: Final = 8 * TICK_MS
 # A segment without data, with time stamps. An end that closes a connection at once acknowledges the other
 # end's FIN separately; an end that needs longer acknowledges it with its own FIN. Each connection may thus
@@ -202,7 +202,7 @@ def compare_engines(
 
 
 def _results(plan: Plan, kernel: str | None, jobs: int | None, watch: Watch) -> list[CellResult]:
-    """Run the plan in memory. The results count only connections that carried a request."""
+    """Run the plan in memory. Return the results, which count only connections that carried a request."""
     with run_in_memory(plan, kernel, jobs, watch) as run:
         used = used_connections(run.store)
     return [
@@ -233,7 +233,7 @@ def _share(cell: CellResult) -> float:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return the verdict in one sentence, with its figures."""
+    """Return the verdict as text, with its figures."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]

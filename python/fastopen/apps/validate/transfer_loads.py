@@ -39,7 +39,7 @@ class Prediction(TwoTimes):
     measured_ms: float | None
     predicted_ms: float | None
     saving_error_points: float | None
-    """The predicted saving minus the measured one, in percentage points; None if unknown, or the baseline."""
+    """The predicted minus the measured saving, in percentage points; None if unknown or for the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
     """The range of the predictions of all samples (see `spanned`); None if there are too few samples."""
     error: PredictionError | None = None
@@ -201,7 +201,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the predictions' absolute errors, and the percentage of ranges with the measured time."""
+    """Return the absolute errors, and the percentage of predicted ranges that include the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -50,8 +50,8 @@ def find_all() -> tuple[list[Kernel], list[Damaged]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """Return the kernel with this name or path. A text with a slash is a path; a name may be cut if it is
-    unique.
+    """Return the kernel with this name or path. A text with a slash is a path; a name may be shortened if it
+    stays unique.
 
     The default is the name or path in FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there
     is no such kernel, if several match, or if the kernel's bytes have changed."""
@@ -74,8 +74,8 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove the kernel or damaged folder with this name, or the only one whose name begins so. Return its
-    folder. Raises MachineError."""
+    """Remove the kernel or damaged folder with this name, or the only one whose name begins with `name`.
+    Return its folder. Raises MachineError."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}

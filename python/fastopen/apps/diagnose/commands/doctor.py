@@ -117,7 +117,7 @@ def _fast_open_here() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Yield checks of settings that can keep users from building worlds. The first two do not stop root."""
+    """Yield checks of settings that can keep users from building worlds. The first two do not affect root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
@@ -159,7 +159,7 @@ def _program() -> Iterator[Check]:
 
 
 def _virtual_kernel() -> Check:
-    """Check the virtual engine's kernel. A missing one is not a fault, since the host engine needs none."""
+    """Check the virtual engine's kernel. A missing kernel is not a fault: the host engine needs none."""
     try:
         kernel = kernels.find()
     except MachineError as error:

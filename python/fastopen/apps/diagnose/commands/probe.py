@@ -79,7 +79,8 @@ def command(
 
 
 def _check_setting() -> None:
-    """Raise MachineError if Fast Open is off for clients: the kernel would silently connect without it."""
+    """Raise MachineError if Fast Open is off for clients, or if its setting cannot be read. Otherwise
+    setsockopt would fail with an error that names no remedy."""
     text = sysctl(SETTING) or ""
     if not text.isdecimal():
         remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"

@@ -42,8 +42,7 @@ def command(
 
     Sends nothing, needs no root, and lists what only root could check.
 
-    Exit codes: 0 no problem found; 1 problem found.
-    """
+    Exit codes: 0 no problem found; 1 problem found."""
     try:
         faulty = _look(seconds, as_json=json)
         while watch:

@@ -54,7 +54,7 @@ class Trial:
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
     """Open a connection, send the greeting, wait for the first bytes of the response, and close.
 
-    Faults of the network are in the result. Raises OSError if this kernel lacks the way of `opening`."""
+    Network errors are in the result. Raises OSError if this kernel does not support `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         if opening is not Opening.PLAIN:

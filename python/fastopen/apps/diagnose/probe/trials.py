@@ -47,11 +47,11 @@ class Probed:
     reachable: bool
     error: str | None
     cookie: bool = False
-    """True if the server sent a cookie, or the kernel already had one of its address."""
+    """True if the server sent a cookie, or the kernel already had one for its address."""
     cookie_before: bool = False
     """True if the kernel had a cookie before the trials: Linux keeps cookies by address, not by port."""
     asking_dropped: bool = False
-    """True if SYNs that requested a cookie were lost, but others were not."""
+    """True if SYNs that requested a cookie were lost, but other SYNs were not."""
     data_with_cookie: Handling = Handling.NOT_TRIED
     data_without_cookie: Handling = Handling.NOT_TRIED
     disabled_here: bool = False
@@ -135,7 +135,7 @@ def _is_decided(fastopens: Sequence[Trial]) -> bool:
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response: others include more delays. None if there was no response."""
+    """Return the shortest time to a response; longer times include other delays. None without a response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 
@@ -169,7 +169,7 @@ def handling_of(trial: Trial) -> Handling:
 
 
 def _together(carried: list[Trial]) -> Handling:
-    """Return the best handling of all trials. Worse ones may have been caused by packet loss."""
+    """Return the best handling of all trials. Packet loss may have caused worse handling."""
     handled = [handling_of(trial) for trial in carried]
     for handling in (
         *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),

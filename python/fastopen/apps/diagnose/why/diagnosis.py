@@ -34,19 +34,19 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are the behaviours that may cause it: they may look the same from one end."""
+    """A finding. `rows` are its possible causes, which may look the same from one end."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
     fault: bool
-    """True if the finding keeps TFO from working, or from always working."""
+    """True if TFO does not work, or does not always work, because of the finding."""
     says: str
     rows: tuple[Behaviour, ...] = ()
     todo: str = ""
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return the findings on the machine, settings and listeners first. `grown` has counters or growth."""
+    """Return the findings, settings and listeners first. `grown` maps counters to totals or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 
@@ -185,8 +185,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Yield the behaviours that explain failed clients: those with lost SYNs if SYNs were retransmitted, and
-    those without if there are more failures than retransmitted SYNs."""
+    """Yield the behaviours that explain failed clients: behaviours with lost SYNs if SYNs were retransmitted,
+    and other behaviours if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
     if grown.get(ACTIVE_FAIL, 0) > again:
         yield BEHAVIOURS["no-queue"]

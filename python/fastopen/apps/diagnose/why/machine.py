@@ -1,4 +1,4 @@
-"""Read the facts about TCP Fast Open in this network namespace without root, and list unreadable ones."""
+"""Read the facts about TCP Fast Open in this network namespace without root, and list unreadable facts."""
 
 import ctypes
 import json
@@ -135,8 +135,8 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _asked(inodes: set[str]) -> dict[str, LocalListener]:
-    """Map inodes to listening sockets: the TCP sockets of `inodes`, and all MPTCP sockets. They are found
-    among the descriptors of this network namespace's processes, as far as this user may inspect these."""
+    """Map inodes to listening sockets: the TCP sockets of `inodes`, and all MPTCP sockets. Search the
+    descriptors of this network namespace's processes that this user may inspect."""
     found: dict[str, LocalListener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
@@ -160,7 +160,7 @@ def _asked(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this machine has MPTCP sockets. If so, check each socket: no file lists them."""
+    """Return True if this machine has MPTCP sockets. No file lists them, so each socket must be checked."""
     try:
         rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
     except OSError:
@@ -196,7 +196,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Duplicate a process's socket; None if the user may not (ptrace_may_access) or the process has ended."""
+    """Return a duplicate of a process's socket; None if it is forbidden (ptrace_may_access) or impossible."""
     if pid == os.getpid():
         try:
             return socket.socket(fileno=os.dup(descriptor))

@@ -1,4 +1,4 @@
-"""Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves by this program.
+"""Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves with this program.
 
-It takes signals one by one, which works only if no library has started threads before. Therefore it imports
-almost nothing."""
+The program takes signals one by one, which works only if no library has started a thread. Therefore it
+imports almost nothing."""

@@ -56,13 +56,13 @@ def run_supervised(
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
     the command line of a kernel of the virtual engine, that world runs on this kernel."""
-    # Some programs start others with SIGCHLD ignored, and then wait() gives no status of children.
+    # Some programs start others with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals first, so that `attend` gets them. The supervisor unblocks them for its command.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
-    # The command inherits all descriptors that it would inherit directly. Python's own close on execve.
+    # The command inherits the same descriptors as if run directly. Python's own descriptors close on execve.
     mode = ["--exec"] if job is None else ["--shell", str(job)]
     on = [] if kernel is None else ["--kernel", *kernel]
     supervisor = subprocess.Popen([program, *mode, str(writing), *on, "--", *command], close_fds=False)
@@ -144,7 +144,7 @@ class _Session:
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._captured
-        # The processes of a world have ended with it, and their ids belong to another namespace.
+        # The processes of a world have ended with the world, and their ids belong to another namespace.
         _outwait(None if self._in_world else self._pid)
         if self._virtual and self._last_signal is not None:
             end_like(None, self._last_signal)
@@ -166,7 +166,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def _outwait(pid: int | None) -> None:
-    """Wait for the command (None: do not), which continues without its supervisor and has the terminal."""
+    """Wait for the end of the command, which still uses the terminal. Do nothing if `pid` is None."""
     if pid is None:
         return
     with contextlib.suppress(ProcessLookupError):

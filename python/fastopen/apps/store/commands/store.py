@@ -67,7 +67,7 @@ def prune_store(
     ] = False,
     kernel: OneKernelOption = None,
 ) -> None:
-    """Remove old results, results of other programs, or the oldest ones, and all damaged ones."""
+    """Remove damaged results, and the results that the options select."""
     store = open_store(_named(folder))
     try:
         most = None if size is None else units.parse_size_bytes(size)
@@ -90,7 +90,7 @@ def verify_store(
     kernel: OneKernelOption = None,
     jobs: JobsOption = None,
 ) -> None:
-    """Repeat a random sample of the results and compare them to the byte.
+    """Repeat a random sample of the results, and compare the new bytes with the stored ones.
 
     Exit codes: 0 done; 1 a result differs: it is no longer used, and both are in the folder disputed."""
     share = _share(sample)
@@ -118,7 +118,7 @@ def _named(folder: str | None) -> str:
 
 
 def _own(kernel: str | None) -> str | None:
-    """Return the digest of the maker of results on this machine; None if it cannot make any."""
+    """Return the digest of this machine's program and kernel; None if either is missing."""
     try:
         maker: Maker = maker_of(find_program(), kernels.find(kernel))
     except MachineError:
