@@ -93,7 +93,7 @@ def _words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], l
     """
     (tmp_path / "my.har").write_text(json.dumps({"log": {"version": "1.2", "entries": [ENTRY]}}))
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20,), repeats=1)
-    for name in ("DIR", "OTHER"):
+    for name in ("DIR", "DIR-vary", "OTHER"):
         made_up_run(tmp_path / "runs" / name, plan)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FASTOPEN_RUNS", str(tmp_path / "runs"))
@@ -115,7 +115,7 @@ def test_a_command_that_loads_does_so(
     if "chromium" in line and shutil.which("chromium") is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     fake_world()
-    asked = [f"new-{word}" if word == "DIR" else word for word in words(line)]
+    asked = [f"new-{word}" if word.startswith("DIR") else word for word in words(line)]
     done = fastopen(*asked, "--engine", "host")
     assert done.returncode == 0, done.stderr
     assert "PLT" in done.stdout
