@@ -41,7 +41,7 @@ const TCP_SEGMENT_BYTES: u64 = 1448;
 pub enum CongestionControl {
     /// CUBIC (RFC 9438).
     Cubic,
-    /// NewReno (RFC 9002 section 7).
+    /// `NewReno` (RFC 9002 section 7).
     Reno,
 }
 
