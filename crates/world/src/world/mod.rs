@@ -363,7 +363,7 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        // The core is for the server that is measured: an external server, or else the origins.
+        // The core is for the measured server: the external server if there is one, otherwise the origins.
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
@@ -441,7 +441,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
 }
 
 /// Returns the rule for the middlebox. Unless all addresses are behind it, the rule lists the hosts that are:
-/// each that the job names (any host if it names none), if also chosen at random (probability `path_share`).
+/// a random part (probability `path_share`) of the hosts that the job names, or of all if it names none.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {
