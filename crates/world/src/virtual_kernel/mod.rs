@@ -144,7 +144,7 @@ impl<'a> Task<'a> {
 
 /// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
 /// code. If the kernel does not start, hangs, or ends too early, passes this failure to `report` and returns
-/// the result of `report`.
+/// the exit code that `report` returns.
 ///
 /// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
 /// everything that this process sees (`hostfs`).

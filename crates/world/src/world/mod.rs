@@ -62,7 +62,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
-/// If the world cannot be built or differs from the requested one, or if a load cannot be run.
+/// If the world cannot be built or differs from the requested one, a load cannot be run, or `write` fails.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -90,9 +90,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job, starts the servers of `guests`, and runs `inside` in the client's namespace.
-/// The link and Fast Open are set as the job requests. The client gets no cookies, and nothing is measured.
-/// Also returns the packets of both ends, if the job requests them.
+/// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
+/// `guests`, and runs `inside` in the client's namespace. The client gets no cookies, and nothing is
+/// measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.

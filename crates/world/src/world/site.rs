@@ -40,7 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport of queries to the resolver at `address`. TLS has the settings of the job.
+/// Returns the transport of queries to the resolver at `address`. TLS uses the TLS settings of the job.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
