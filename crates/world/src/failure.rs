@@ -40,8 +40,8 @@ impl Failure {
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure for a congestion control that this kernel lacks. The remedy lists the available
-    /// ones, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
+    /// Creates the failure for a congestion control that this kernel lacks. The remedy lists what is
+    /// available, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");

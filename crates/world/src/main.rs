@@ -150,7 +150,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes a failure's error record. Returns its exit code, or that of `Fault::Internal` if writing fails.
+/// Writes a failure's error record. Returns its exit code, or `Fault::Internal`'s code if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

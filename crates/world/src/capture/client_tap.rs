@@ -1,4 +1,4 @@
-//! Counts QUIC packets at the client's interface, as evidence for external clients, which report none.
+//! Counts QUIC packets at the client's interface, because external clients report no packet counts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -58,8 +58,8 @@ impl Capture {
         self.keys.take();
     }
 
-    /// Returns a pcapng file of the packets until `unix_ns`, with this comment, and the number of packets
-    /// that were dropped because buffers were full.
+    /// Returns the packets of both ends until `unix_ns` as a pcapng file with this comment, and the number of
+    /// packets that were dropped because buffers were full.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -86,7 +86,7 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames of a tap: twice the page's segments and ACKs (one ACK for two segments).
+/// Returns how many frames a tap keeps: about twice the page's segments and ACKs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes =
         u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);

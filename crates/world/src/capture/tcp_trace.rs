@@ -16,14 +16,14 @@ use fastopen_replay::sockets::{FourTuple, SocketTable};
 
 use crate::contract::TcpSample;
 
-/// The samples of each connection that an origin accepted, on the monotonic clock. A sample that differs from
-/// the previous one only in time is omitted.
+/// The samples of each connection that an origin accepted, with times on the monotonic clock. A sample that
+/// differs from the previous one only in time is omitted.
 pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 
-/// Maximum number of samples of a load. A longer trace is thinned out, because longer records could not be
-/// read (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
+/// Maximum number of samples of a load. If a trace has more, every second sample is removed, because the
+/// reader limits the length of records (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Bounds of the initial sampling interval, which is a twentieth of the RTT.
+/// Minimum and maximum in nanoseconds of the initial sampling interval, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace.

@@ -120,7 +120,7 @@ pub struct Loaded {
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world (user agent, RFC 9110 section 3.5). Call it on a thread in the client's namespace.
+/// The client of a world (user agent, RFC 9110 section 3.5). Its methods must run in the client's namespace.
 pub trait UserAgent {
     /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.

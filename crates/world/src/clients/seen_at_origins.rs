@@ -1,4 +1,4 @@
-//! Determines the results of a load from the origins' log and interception, if the client reports nothing.
+//! Determines the results of an external client's load from the origins' log and from interception.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

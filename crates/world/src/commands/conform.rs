@@ -1,4 +1,4 @@
-//! `--conform`: runs each packetdrill script in a new network namespace, and reports evidence of the sockets.
+//! `--conform`: runs each packetdrill script in a new network namespace, and reports its result and sockets.
 //!
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
@@ -86,7 +86,7 @@ pub struct SocketRecord {
 
 /// Maximum number of bytes kept of a script's output.
 const OUTPUT_BYTES: usize = 4096;
-/// Time that the kernel's work queue is given to report destroyed sockets (`net/core/sock_diag.c`).
+/// Time to wait for the kernel's work queue to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
 /// Stack size of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;

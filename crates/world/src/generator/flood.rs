@@ -1,5 +1,5 @@
 //! Floods a server with crafted SYNs at a fixed rate, from addresses in the client's network at which nothing
-//! answers. The SYNs leave through a raw socket of the client's namespace, which leads only to the origins.
+//! answers. A raw socket sends the SYNs from the client's namespace, which can reach only the origins.
 //!
 //! Each SYN has a pseudorandom time within its interval. Otherwise, in virtual time, SYNs and transactions
 //! would arrive at the same instants, always in the same order.
@@ -29,7 +29,7 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// Maximum sleep between two checks for a request to stop the flood.
+/// Maximum time between two checks whether the flood is to stop, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
 
 /// Returns the source addresses of a flood.

@@ -46,7 +46,7 @@ pub struct Load {
     pub targets: Vec<Target>,
     /// When transactions begin: at a fixed rate, or one after another for each client.
     pub arrivals: Arrivals,
-    /// Time for which new transactions begin, in nanoseconds.
+    /// Length of the period in which transactions begin, in nanoseconds.
     pub duration_ns: u64,
     /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,
@@ -120,7 +120,7 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that have become due without waiting for another, begun or not.
+    /// Number of transactions, begun or not, that became due and did not wait for the end of another.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
@@ -246,7 +246,7 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     }
 }
 
-/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: no cookie, so no data in the SYN. Not a fallback.
+/// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie, which is not a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
 /// Returns the values that a histogram contains, rounded down to four significant digits, and their counts.

@@ -12,7 +12,7 @@ pub use crate::contract::resolver_address;
 /// The first address of a network, and the length of the network's prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses below this number; cross traffic and floods, from it on.
+/// Loads and transactions use client addresses below this number; cross traffic and floods use higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.

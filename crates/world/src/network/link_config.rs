@@ -15,7 +15,7 @@ pub struct LinkConfig {
     pub down: DirectionConfig,
     /// Configuration of the direction from the client to the origins.
     pub up: DirectionConfig,
-    /// Additional one-way delay of each origin host, by the host's number; 0 for hosts with higher numbers.
+    /// Additional one-way delay of each origin host, indexed by the host's number; 0 beyond the vector's end.
     pub extra_delay: Vec<Nanos>,
     /// Additional one-way delay of all origins.
     pub origins_delay: Nanos,

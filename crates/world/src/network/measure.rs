@@ -81,8 +81,8 @@ struct Host<'a> {
 }
 
 /// Returns the interval between the starts of handshakes at which their packets do not wait for each other.
-/// The packets of one handshake occupy the link for `on_the_link_ns`. The last of them leave a round trip
-/// after the first, which must be before the next start, or half-way between two starts.
+/// The packets of a handshake occupy the link for `on_the_link_ns`. Its last packets leave one round trip
+/// after its first, so the round trip must end before the next start, or half-way between two starts.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);

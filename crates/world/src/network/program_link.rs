@@ -50,7 +50,7 @@ impl Forwarder {
     /// which advances only while all threads sleep.
     ///
     /// # Errors
-    /// If no descriptors are left.
+    /// If no descriptor or thread is left.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();

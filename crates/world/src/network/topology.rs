@@ -85,15 +85,15 @@ pub struct Topology {
 
 /// The connection between the client and the origins.
 enum Between {
-    /// Two packet sockets, between which this program forwards the packets.
+    /// Two packet sockets in this namespace. This program forwards the packets between them.
     PacketSockets(NetNs),
     /// Two routers, whose queueing disciplines emulate the link.
     Routers { near: NetNs, far: NetNs },
 }
 
 impl Topology {
-    /// Builds the topology. The origins make cookies with `fastopen_key`, and receive their packets on
-    /// `core`.
+    /// Builds the topology. The origins make cookies with `fastopen_key`. If there is a `core`, the kernel
+    /// processes the packets that the origins receive on this core.
     ///
     /// # Errors
     /// If the kernel reports an error.
@@ -139,7 +139,7 @@ impl Topology {
             routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
-        // Must precede all listeners: a listener without a Fast Open queue gets one when it begins to listen.
+        // Set before sockets listen, because a socket gets a Fast Open queue only when it begins to listen.
         topology.set_fastopen(FastOpenUse::Asked)?;
         topology.wait_until_up()?;
         Ok(topology)
@@ -196,7 +196,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Makes the calling thread's namespace an end of the world, which accepts all packets to network `own`.
+    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to `own`.
     fn set_up_inner(&self, own: Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -388,7 +388,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
         Version::V6 => "net.ipv6.conf.all.forwarding",
     };
     let mut routes = RouteSocket::open()?;
-    // IPv6 routers join multicast groups, and would report this over the link.
+    // Otherwise IPv6 routers would join multicast groups, and report this over the link.
     for interface in [to_client, to_origins].iter().filter(|_| ip == Version::V6) {
         routes.disable_multicast(interface)?;
     }
@@ -403,7 +403,7 @@ fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
     Ok(())
 }
 
-/// Disables or enables IPv6 in the calling thread's namespace. The kernel then sends no packets of its own.
+/// With IPv6, enables it in the calling thread's namespace, without router solicitations; else disables it.
 fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     if ip == Version::V4 {
         // A kernel without IPv6 does not have the setting.
@@ -412,7 +412,7 @@ fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
     }
     sysctl::set("net.ipv6.conf.all.disable_ipv6", "0")?;
     for interface in interfaces {
-        // No link-local address, and so no router solicitations.
+        // Without a link-local address, the kernel sends no router solicitations.
         sysctl::set(&format!("net.ipv6.conf.{interface}.addr_gen_mode"), "1")?;
         sysctl::set(&format!("net.ipv6.conf.{interface}.accept_ra"), "0")?;
     }

@@ -11,7 +11,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// Files for name resolution and trusted certificates, mounted over the machine's. Dropping it unmounts them.
+/// Files for name resolution and trusted certificates that hide the machine's files until this is dropped.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {

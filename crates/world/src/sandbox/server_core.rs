@@ -14,7 +14,7 @@ const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the thread that reserved it. On drop, the thread gets it back.
+/// The server's core, and the other cores of the thread that reserved it. Dropping it frees the core.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
@@ -57,8 +57,8 @@ impl ServerCore {
         }
     }
 
-    /// Returns how the core has spent its time so far, and the run time of the server's threads in
-    /// nanoseconds. `foreign` is true for an external server.
+    /// Returns how the core has spent its time so far, and the CPU time of the server's threads in
+    /// nanoseconds. `foreign` is true if the server is an external one.
     ///
     /// # Errors
     /// If the kernel does not report the core's time.

@@ -129,7 +129,7 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time for those in `wanted`.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time if `wanted` are missing.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
@@ -159,7 +159,7 @@ impl ServerSockets {
         })
     }
 
-    /// Waits until no connection to the server is open. Returns false after `timeout`.
+    /// Waits until no connection to the server is open. Returns false if one is still open after `timeout`.
     ///
     /// # Errors
     /// If the kernel does not list the sockets.

@@ -144,7 +144,7 @@ impl<'a> Task<'a> {
 
 /// Runs the task (`text` is its JSON) on `kernel`, writes the records to `records`, and returns the exit
 /// code. If the kernel does not start, hangs, or ends too early, passes this failure to `report` and returns
-/// the result of `report`.
+/// the exit code that `report` returns.
 ///
 /// The kernel runs in new namespaces with a [`View`] of the machine's files, because its root user can mount
 /// everything that this process sees (`hostfs`).
@@ -192,9 +192,9 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock, in addition to the namespaces. A foreign task needs at
-/// least one of these restrictions: if the kernel has no Landlock, returns `entered`, the result of entering
-/// the namespaces.
+/// Restricts this process to the view with Landlock, in addition to the namespaces. A task with external
+/// programs needs at least one of these restrictions: if the kernel has no Landlock, returns `entered`, the
+/// result of entering the namespaces.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -215,7 +215,7 @@ fn boot(
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
-        // Checked before the records are read, so that the last ones are not missed.
+        // Checked before the records are read, so that no last record is missed.
         let ended = running.has_ended();
         let said = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
         match running.copy_records(out, &mut progress) {

@@ -53,8 +53,8 @@ impl Servers {
                 tcp::set_fastopen_connect(&socket).map_err(failed)?;
                 socket.connect_timeout(&address.into(), SETTLE_TIMEOUT).map_err(failed)?;
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
-                // If accepted later, the connection would count for the load. If a reset overtook the
-                // handshake's last packet, on another processor, it would end the connection too early.
+                // Wait until the connection is accepted. Otherwise it could count for the load, or a reset on
+                // another processor could overtake the handshake's last packet and end the connection early.
                 let accepted = match self.server.as_ref().filter(|_| address.port() == server::PORT) {
                     None => {
                         asked += 1;
@@ -75,8 +75,8 @@ impl Servers {
     }
 }
 
-/// Returns a pair for each host: None (the default client address) and the host's first address. There is
-/// only one connection to a host: a second would use the cookie, and send its SYN only with the first write.
+/// Returns only one pair for each host: None (the default client address) and its first address. A second
+/// connection to the host would use the cookie, and send its SYN only with the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

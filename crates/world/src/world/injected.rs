@@ -21,7 +21,7 @@ pub(super) struct Observed<'a> {
 /// Injects a fault. Returns false if the fault cannot change anything in the load.
 type Fault = fn(&mut Observed) -> bool;
 
-/// The last fault can be injected into every load with a complete response.
+/// All faults. The last one can be injected into every load with a complete response.
 const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),

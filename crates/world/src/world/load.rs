@@ -261,7 +261,7 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the number
+    /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the counts
     /// of connections to each of its listeners, and from the server to the origins; None without a server.
     fn complete(
         &self,

@@ -62,7 +62,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 /// Runs a job and passes each record to `write` as soon as it is complete.
 ///
 /// # Errors
-/// If the world cannot be built or differs from the requested one, or if a load cannot be run.
+/// If the world cannot be built or differs from the requested one, a load cannot be run, or `write` fails.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -90,9 +90,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// Builds the world of a job, starts the servers of `guests`, and runs `inside` in the client's namespace.
-/// The link and Fast Open are set as the job requests. The client gets no cookies, and nothing is measured.
-/// Also returns the packets of both ends, if the job requests them.
+/// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
+/// `guests`, and runs `inside` in the client's namespace. The client gets no cookies, and nothing is
+/// measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
 ///
 /// # Errors
 /// If the world cannot be built, or a server fails before it listens.
@@ -363,7 +363,7 @@ impl Servers {
             site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
         let recorded_date = recorded_date.map(str::to_owned);
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
-        // The core is for the server that is measured: an external server, or else the origins.
+        // The core is for the measured server: the external server if there is one, otherwise the origins.
         let foreign = job.origins.server.is_some();
         let origins = on_core(core.filter(|_| !foreign), || Origins::start(&topology.origins, site))?
             .map_err(|error| Error::other("starting the origins", error))?;
@@ -441,7 +441,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
 }
 
 /// Returns the rule for the middlebox. Unless all addresses are behind it, the rule lists the hosts that are:
-/// each that the job names (any host if it names none), if also chosen at random (probability `path_share`).
+/// a random part (probability `path_share`) of the hosts that the job names, or of all if it names none.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
     let asked = &job.network;
     let behind = || {

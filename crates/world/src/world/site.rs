@@ -40,7 +40,7 @@ fn servers(
     hosts.iter().map(server).collect()
 }
 
-/// Returns the transport of queries to the resolver at `address`. TLS has the settings of the job.
+/// Returns the transport of queries to the resolver at `address`. TLS uses the TLS settings of the job.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -221,7 +221,7 @@ fn resources(
     job.page.resources.iter().enumerate().map(serve).collect()
 }
 
-/// Returns the policy for the caching headers of a resource, for clients with a cache.
+/// Returns the policy for the caching headers in the responses of a resource, for clients with a cache.
 fn cache_policy(resource: &Resource) -> CachePolicy {
     let validator = resource.validator && (200..300).contains(&resource.status);
     CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)

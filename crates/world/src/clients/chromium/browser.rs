@@ -258,8 +258,8 @@ fn command(
     loading: &Loading,
     resolver_rules: &str,
 ) -> std::io::Result<Command> {
-    // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it, which
-    // User-Mode Linux does not restore (syscall_rollback). Renderers crash under such a filter.
+    // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
+    // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
     let mut command = Command::new("/bin/sh");

@@ -1,4 +1,4 @@
-//! Takes pictures of the browser during a load, one for each change (`Page.startScreencast`).
+//! Takes pictures of a page during its load, one for each visible change (`Page.startScreencast`).
 
 use fastopen_netns::clock::{monotonic_ns, realtime_ns};
 use serde_json::json;

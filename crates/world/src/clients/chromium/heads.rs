@@ -1,8 +1,8 @@
 //! Gives requests headers of the sizes that the page specifies. The browser pauses each request (`Fetch`
 //! domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing size.
 //!
-//! A `Cookie` never causes a CORS preflight, even without credentials, because scripts cannot set it (Fetch
-//! standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113 section 8.2.3).
+//! A `Cookie` never causes a CORS preflight, even in requests without credentials, because scripts cannot set
+//! it (Fetch standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -180,7 +180,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // Sent with requests with credentials (not fonts) to a third party or from a third party's frame.
+        // Only for requests with credentials (not for fonts) to a third party or from a third-party document.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -195,8 +195,8 @@ fn is_client_hint(name: &str) -> bool {
     name.starts_with("sec-ch-")
 }
 
-/// Returns the relation between the origin of a URL and the origin that requests it. The last two labels of a
-/// name count as its site. With longer public suffixes, the result may be wrong, and its length by a byte.
+/// Returns the relation of a URL's origin to the requesting origin `asker` (`Sec-Fetch-Site`). The last two
+/// labels of a name count as its site, so under longer public suffixes `cross-site` may become `same-site`.
 fn site_of(url: &str, asker: &str) -> &'static str {
     let origin = |url: &str| url.split('/').take(3).collect::<Vec<_>>().join("/");
     let site = |url: &str| {
@@ -222,8 +222,8 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// Returns true if a URL is potentially trustworthy, so that browsers add further fields: over TLS, or on
-/// this machine (W3C Secure Contexts).
+/// Returns true if a URL is potentially trustworthy (W3C Secure Contexts): it uses TLS, or a host on this
+/// machine. Browsers add further fields to requests for such URLs.
 fn is_trustworthy(url: &str) -> bool {
     let host = host_of(url);
     let loopback = host == "[::1]" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());

@@ -41,7 +41,7 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 pub struct Chromium {
     /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
-    /// The earlier visit, if there was one for the next load.
+    /// The earlier visit of the next load; None if there was no visit.
     visited: Option<Visited>,
     settings: ClientSettings,
 }
@@ -104,7 +104,7 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page. The next load uses its cache and session tickets. The caller ends the connections.
+    /// Loads the page. The next load uses this visit's cache and session tickets. Leaves connections open.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.start_phase);
@@ -311,7 +311,7 @@ impl Navigation {
     }
 
     /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. For
-    /// synthetic pages, adds the page's processing time before the event, which none of their scripts takes.
+    /// synthetic pages, adds the processing time before the event, because no script takes this time.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64

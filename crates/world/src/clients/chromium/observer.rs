@@ -23,8 +23,8 @@ impl Resources {
         Self(resources)
     }
 
-    /// Returns the index of the resource that a `Network.Request` requests (in turn, if several have the
-    /// URL), and true if all these were requested before. Returns None if the page does not contain the URL.
+    /// Returns the index of the next resource with the method and URL of a `Network.Request`, and false. If
+    /// all such resources were requested before, returns the last one and true; None if there are none.
     pub(super) fn next(&mut self, request: &Value) -> Option<(usize, bool)> {
         let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
         let (numbers, observed) = self.0.get_mut(&(text("method"), text("url")))?;
@@ -158,7 +158,7 @@ impl<'a> LoadObserver<'a> {
 
     fn will_be_sent(&mut self, id: String, params: &Value) {
         let now = at_ns(&params["timestamp"]);
-        // The first request is the root's.
+        // The first request is for the page's document.
         if self.frame.is_none() {
             self.frame = params["frameId"].as_str().map(str::to_owned);
         }
@@ -253,8 +253,8 @@ impl<'a> LoadObserver<'a> {
                 continue;
             }
             request.sent_ns = since(observed.sent_ns).or(request.sent_ns);
-            // For a response that the browser hides from the page (ORB), the browser reports only the end.
-            // The end is used, because the time at which the origin sent the first byte is not the client's.
+            // If the browser hides a response from the page (ORB), it reports only the end. This end then
+            // serves as the time of the first byte, because the origins' record has the time at the origin.
             request.first_byte_ns = since(observed.first_byte_ns).or(since(observed.end_ns));
             // The browser cancels unused requests even if the origin has sent the whole response.
             if let Some(error) = observed.error.filter(|_| request.status.is_none()) {
@@ -274,7 +274,7 @@ impl<'a> LoadObserver<'a> {
 }
 
 /// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if no
-/// record is left. If the browser repeated the request, prefers the first record after `sent_ns`.
+/// unused record matches. If the browser repeated the request, prefers the first record after `sent_ns`.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,
@@ -313,7 +313,7 @@ impl ObservedRequest {
 }
 
 /// The error of a request that the browser redirected from http to https. In virtual time, the browser
-/// ignores its preload list as too old ([`crate::engine::begin_job`]).
+/// ignores its preload list, because the list is too old ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 

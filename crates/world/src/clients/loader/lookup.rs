@@ -54,7 +54,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Creates a lookup that ends now. An outcome without an answer is a timeout.
+    /// Creates a lookup that ends now. Without an error or an answer, the lookup has timed out.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -235,7 +235,7 @@ impl Pending {
 
 /// The kind of queries on a connection.
 enum Queries {
-    /// DNS messages, each after its length, over TCP or TLS. They ask for addresses of this IP version.
+    /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
     /// HTTP/2 requests.
     Https(Https),

@@ -117,7 +117,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // Spawned: tokio polls epoll before each poll of `block_on`'s own future, so I/O would come first.
+        // In a task: `block_on` polls epoll each time before it polls its own future, so I/O would be first.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
@@ -175,7 +175,7 @@ struct PageLoad {
     quic: Option<QuicClient>,
     quic_table: Arc<QuicTable>,
     first_port: Option<u16>,
-    /// None if all addresses are known.
+    /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
     /// The connection to the resolver, opened for the first question.
     stream: Option<ResolverStream>,

@@ -97,7 +97,7 @@ impl Session {
 /// Runs the session that the host put into `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Before threads start, because SIGCHLD may go to a thread that does not block it, not the supervisor.
+    // Signals are blocked before threads start. Otherwise a thread could get SIGCHLD, not the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
@@ -176,7 +176,7 @@ fn limit_time(records: &File) -> io::Result<()> {
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)
 }
 
-/// Replaces standard input with a file, and outputs with pipes, which the returned threads copy to files.
+/// Replaces standard input with a file, and both outputs with pipes that the returned threads copy to files.
 fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
@@ -197,7 +197,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // Otherwise a command that computes would keep this thread from running, and show the user no output.
+    // Otherwise a command that computes would stop this thread from running, and the user would see nothing.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;

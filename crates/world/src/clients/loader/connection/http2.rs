@@ -96,7 +96,7 @@ impl Streams {
             Ok((response, mut upload)) => {
                 let scheduler = self.scheduler.clone();
                 tokio::spawn(async move {
-                    // A failed upload shows in the response.
+                    // If the upload fails, the response shows the failure.
                     let _ = send_body(&mut upload, body, &scheduler, Priority::default()).await;
                 });
                 tokio::spawn(receive(exchange, response, self.counters.clone()));

@@ -1,5 +1,5 @@
-//! Drives HTTP/3 for the loader: sends each request at once, on a new stream. With a ticket, requests before
-//! the end of the handshake are early data.
+//! Drives HTTP/3 for the loader: sends each request at once, on a new stream. With a session ticket, sends
+//! safe requests as early data before the handshake has ended.
 
 use std::io;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) async fn run(
     }
     connection.report(Report::Ready(connection.id));
     if let Some(mut accepted) = accepted {
-        // Safe requests, sent as early data and again if it is rejected, and unsafe requests, which wait.
+        // Safe requests are sent as early data, and again if it is rejected. Unsafe requests wait.
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         let taken = loop {
             tokio::select! {
