@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file, which gets its name when complete, and has one writer at a time."""
+"""Create and open a run's SQLite file. The complete file gets its final name. Only one process may write."""
 
 import fcntl
 import os
@@ -78,7 +78,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """Open a run read-only, with limits on the cost of queries. Raises InputError without a readable run."""
+    """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
     path = folder / FILE
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
@@ -159,7 +159,7 @@ class KnownFile:
         self._found = self._path.stat()
 
     def check(self) -> None:
-        """Raise MachineError if the file was removed or replaced, because data written into it is lost."""
+        """Raise MachineError if the file was removed or replaced: later writes into it would be lost."""
         try:
             if os.path.samestat(self._path.stat(), self._found):
                 return

@@ -83,7 +83,7 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Move the content of a log, which a killed writer left, into the run's file, if possible."""
+        """Move the content of a log that a killed writer left into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -190,7 +190,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, but keep first repeats of which no load is finished."""
+        """Remove planned loads that were not run, except those of first repeats without a finished load."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
