@@ -30,7 +30,7 @@ def handshakes_in_a_row_ns(
     wait for its initiator; for a handshake in progress with its origin, on any connection (late binding); for
     the previous request, if its connection carries one request at a time; and for another request whose end
     makes room for a new connection, and then for the handshake of this connection. Handshake times include
-    queueing on the link, so they exceed the round trips on a busy link. For a load that was seen only at the
+    queueing on the link, so on a busy link they exceed the round trips. For a load that was seen only at the
     origins, return the total time with any handshake in progress.
     """
     if record.seen_at == "origins":

@@ -15,8 +15,8 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file while a process creates the file. If no process is creating it, a killed process
-# left the file, which holds nothing of value.
+# The name of a run's file until the file is complete. If no process holds the folder's lock, the process was
+# killed, and the file holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
@@ -61,7 +61,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of a run whose creation was killed: first the packets, which only UNFINISHED marks."""
+    """Remove the files of an unfinished run. Packets come first: only UNFINISHED marks them as such."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):

@@ -103,7 +103,7 @@ class _Part:
 
 
 class _Merging:
-    """Collects facts on the parts and merges them. Opens one part at a time, so that there may be many."""
+    """Collects facts on the parts, then merges the parts. Opens one part at a time: there may be many."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan

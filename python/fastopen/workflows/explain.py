@@ -118,7 +118,7 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig of the properties that have a source, which does not depend on the figures."""
+        """Return the rig of the properties that have a source. The figures do not influence this rig."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found

@@ -326,7 +326,7 @@ def _with_fitting_trips(
     """Shorten the hosts' round trips until slow start explains how fast each body arrived.
 
     A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
-    difference becomes server think time, so that waits keep their length.
+    time taken from round trips becomes server think time, so that waits keep their length.
     """
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
