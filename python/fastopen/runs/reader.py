@@ -96,7 +96,7 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted` (by the user), `stopped` or `out of time`."""
+        """Return `running`, `finished`, `interrupted`, `stopped` (by an error or a kill) or `out of time`."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"

@@ -238,8 +238,8 @@ class RunStore(RunReader):
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
 
-    The number is one, unless the machine disturbed the load. An `exact` load has the same result each time,
-    so only the death of its world counts as a disturbance.
+    The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
+    time, so only the death of its world counts as a disturbance.
     """
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
