@@ -27,7 +27,7 @@ pub struct Capabilities {
     pub is_foreign: bool,
     /// True if the client runs scripts of its driver before the scripts of the page.
     pub runs_scripts: bool,
-    /// The number of session tickets per host that an earlier visit leaves, if the origins send that number.
+    /// The largest number of session tickets per host that an earlier visit leaves to the client.
     pub tickets_left: u8,
     /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
     pub hsts_preloaded: bool,

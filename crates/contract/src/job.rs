@@ -224,7 +224,7 @@ pub struct LinkDirection {
 pub enum Jitter {
     /// Normal, with this standard deviation in microseconds.
     NormalUs(u64),
-    /// Uniform, at most this number of microseconds below or above that delay.
+    /// Uniform, at most this number of microseconds below or above the delay of the direction.
     UniformUs(u64),
 }
 
@@ -462,7 +462,7 @@ pub struct OriginSettings {
 }
 
 impl OriginSettings {
-    /// Returns the version of HTTP of a host.
+    /// Returns the HTTP version that a host uses over TLS: `http3_hosts` and `http2_hosts` override `http`.
     pub fn http_of(&self, host: &str) -> HttpVersion {
         match host {
             _ if self.http3_hosts.contains(host) => HttpVersion::Http3,

@@ -532,7 +532,7 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Returns the record with the counts since `before`. Values that are not counts stay.
+    /// Returns the record with the counts since `before`. Values that are not counts are unchanged.
     ///
     /// An AQM may drop packets that the link accepted before `before`. If it drops more such packets than the
     /// link has accepted since, the count of accepted packets is 0.

@@ -127,8 +127,8 @@ impl Observations<'_> {
     }
 }
 
-/// Returns the smallest number of round trips until a first response: one for the request, one for TCP
-/// without SYN data, and the round trips of TLS or QUIC unless the origin read early data.
+/// Returns the smallest number of round trips until a first response: one for the request, one for TCP unless
+/// its SYN data was acknowledged, and those of TLS or QUIC unless the origin read early data.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     // QUIC has no handshake besides the TLS handshake.
     let tcp =

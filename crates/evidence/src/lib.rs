@@ -366,7 +366,7 @@ impl Observations<'_> {
 
     /// Checks that at least as many connections to each host resumed a session as the client had tickets,
     /// that both ends agree, and that resumed connections with a safe first request sent early data, if
-    /// expected. Neither may happen unexpectedly.
+    /// expected. Neither resumption nor early data may happen unexpectedly.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {

@@ -224,8 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the range for the number of SYNs that reached the host, with an effect that `which` selects. A
-    /// SYN may not have reached the host if it was retransmitted without data, or the client aborted.
+    /// Returns the range for the number of SYNs that reached the host and whose effect `which` selects. A SYN
+    /// may not have reached the host if it was retransmitted without data, or if the client aborted.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);

@@ -27,8 +27,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks the external server's connections to the origins behind it. Their SYNs must carry data if
-    /// requested, and the kernel's counter must agree.
+    /// Checks the SYN data of the external server's own connections, and the kernel's counter of this data.
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;
@@ -50,7 +49,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the growth of the origins' counters, without the external server's connections to the origins.
+    /// Returns the growth of the origins' counters. `TCPFastOpenActive` and `TCPFastOpenPassive` exclude the
+    /// external server's own connections with data in their SYN.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);

@@ -113,7 +113,7 @@ impl Header {
     }
 }
 
-/// Returns the length of a packet according to its header; `None` if it is incomplete or not of IP.
+/// Returns the length in a packet's header; `None` if this field is missing or the packet is not of IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {

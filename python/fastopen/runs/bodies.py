@@ -1,4 +1,4 @@
-"""Check with digests that recorded bodies are unchanged when a run is resumed. Runs keep no bodies."""
+"""Check that recorded bodies are unchanged when a run is resumed. Runs keep only digests of the bodies."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file, which gets its name when complete, and has one writer at a time."""
+"""Create and open a run's SQLite file. The complete file gets its final name. Only one process may write."""
 
 import fcntl
 import os
@@ -15,8 +15,8 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file while a process creates the file. If no process is creating it, a killed process
-# left the file, which holds nothing of value.
+# The name of a run's file until the file is complete. If no process holds the folder's lock, the process was
+# killed, and the file holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
@@ -61,7 +61,7 @@ def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of a run whose creation was killed: first the packets, which only UNFINISHED marks."""
+    """Remove the files of an unfinished run. Packets come first: only UNFINISHED marks them as such."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -78,7 +78,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """Open a run read-only, with limits on the cost of queries. Raises InputError without a readable run."""
+    """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
     path = folder / FILE
     if not path.is_file():
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
@@ -159,7 +159,7 @@ class KnownFile:
         self._found = self._path.stat()
 
     def check(self) -> None:
-        """Raise MachineError if the file was removed or replaced, because data written into it is lost."""
+        """Raise MachineError if the file was removed or replaced: later writes into it would be lost."""
         try:
             if os.path.samestat(self._path.stat(), self._found):
                 return

@@ -13,7 +13,7 @@ class DiskSync:
     """A thread that flushes a file soon after each `wake`, at most once in INTERVAL_S.
 
     The caller of `wake` does not wait, because a flush takes as long as a load in virtual time. The kernel
-    holds the data of a commit until the flush. If the machine stops before, the lost loads are run again.
+    holds the data of a commit until the flush. If the machine stops before, resuming repeats the lost loads.
     """
 
     def __init__(self, path: Path) -> None:

@@ -14,9 +14,9 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.store import RunStore, attempts_for
 from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
-# If this number of an arm's first loads are all invalid for the same reason, its other loads will be, too.
+# If this many first loads of an arm are all invalid for the same reason, its other loads will be, too.
 INVALID_ALIKE: Final = 3
-# Disturbances by the machine stop a run only after this number of rounds of all loads.
+# Loads that the machine disturbed stop a run only after this number of rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 Engines = Engine | Mapping[EngineName, Engine]

@@ -1,7 +1,7 @@
 """Convert a run into flat tables: loads, requests, connections, evidence and TCP samples.
 
 docs/json.md lists the columns, whose names include the units. Times of requests and connections are in
-milliseconds since the start of the load. `load` is the number of a load in the run, and joins the tables.
+milliseconds since the start of the load. Tables can be joined by `load`, the number of a load in the run.
 """
 
 import json

@@ -41,7 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of the run with this path or name; `last` is the latest run. Raises InputError."""
+    """Return the folder of a run, given its path (unchecked), its name or `last`. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path

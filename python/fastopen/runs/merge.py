@@ -1,7 +1,7 @@
 """Merge runs that each hold a part of one experiment, such as shards.
 
-Merging does not change the parts. The merged run appears only when it is complete. This run holds every job
-of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
+Merging does not change the parts. The merged run appears only when everything is copied. The run holds every
+job of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
 """
 
 import shutil
@@ -103,7 +103,7 @@ class _Part:
 
 
 class _Merging:
-    """Collects facts on the parts and merges them. Opens one part at a time, so that there may be many."""
+    """Collects facts on the parts, then merges the parts. Opens one part at a time: there may be many."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan

@@ -29,7 +29,7 @@ SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connectio
     retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
 FROM loads {joined} {where} ORDER BY {order}
 """
-# Conditions for a superseded load: the first is faster for few loads, the second, evaluated once, for many.
+# Two conditions for superseded loads: the first is faster for few loads, the second for many loads.
 _HAS_LATER = """EXISTS (
     SELECT 1 FROM loads AS later
     WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
@@ -96,7 +96,7 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted` (by the user), `stopped` or `out of time`."""
+        """Return `running`, `finished`, `interrupted`, `stopped` (by an error or a kill) or `out of time`."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
@@ -117,7 +117,7 @@ class RunReader(Closing):
 
     @property
     def label(self) -> str:
-        """Return the run's label in lists; empty if it has none."""
+        """Return the label that lists of runs show for this run; empty if it has none."""
         rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
         with self._understanding("the label"):
             return next((str(json.loads(value)) for (value,) in rows), "")
@@ -238,7 +238,7 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield row and JSON record of each load (or each of `job`), five times as fast as `load_records`."""
+        """Yield row and JSON record of each load (or `job`'s loads), five times as fast as `load_records`."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
@@ -246,7 +246,7 @@ class RunReader(Closing):
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Yield for each world its page, its network's index, and the error of its RTT in microseconds."""
+        """Yield each world's page, index of the network, and error of the measured RTT in microseconds."""
         return self._rows(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -267,13 +267,13 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of a load's `attempt` (None: the last). Raises KeyError if there is none."""
+        """Return a load's JSON record: of `attempt` if it exists, else of the last. Raises KeyError."""
         for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the full record of a load's `attempt` (None: the last). Raises KeyError if there is none."""
+        """Return a load's full record: of `attempt` if it exists, else of the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -362,7 +362,7 @@ class RunReader(Closing):
 
 
 def _in_todays_terms(experiment: Any) -> Any:
-    """Return the experiment. Remove a network's `path_share` if it is null, as in older runs."""
+    """Remove `path_share` from networks in which it is null, as in older runs. Return the experiment."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

@@ -12,7 +12,7 @@ from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
 SHOWN_DIFFERENCES = 3
-# Keys that may differ in one experiment: texts for people, and names of pages, whose digests are compared.
+# Keys in which runs of one experiment may differ: texts for people, and page names (digests are compared).
 NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
@@ -75,7 +75,7 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return a field's option and its values as users write them. Without an option, return all as given."""
+    """Return a field's option and the values in its notation; all unchanged if no option sets the field."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

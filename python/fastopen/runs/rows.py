@@ -1,4 +1,4 @@
-"""Define the row of a load, without its full record, and the name of its files."""
+"""Define the row of facts that represents a load without its full record, and the names of a load's files."""
 
 import re
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ NAME_MAX: Final = 120
 class LoadRow(NamedTuple):
     """The facts on a load that tables need. `invalid` has (kind, detail) pairs.
 
-    A run has up to a million rows, and creating a frozen dataclass takes five times as long as a tuple.
+    Rows are tuples, because a run has up to a million, and creating frozen dataclasses is five times slower.
     """
 
     job: str

@@ -83,7 +83,7 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Move the content of a log, which a killed writer left, into the run's file, if possible."""
+        """Move the content of a log that a killed writer left into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -190,7 +190,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, but keep first repeats of which no load is finished."""
+        """Remove planned loads that were not run, except those of first repeats without a finished load."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -238,8 +238,8 @@ class RunStore(RunReader):
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
 
-    The number is one, unless the machine disturbed the load. An `exact` load has the same result each time,
-    so only the death of its world counts as a disturbance.
+    The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
+    time, so only the death of its world counts as a disturbance.
     """
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)

@@ -1,4 +1,4 @@
-"""Limit the time of a run: run one repeat of all jobs after another while there is time."""
+"""Limit the time of a run: run repeats of all jobs, one after another, while there is time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Final
 
 from fastopen.experiments import PlannedJob
 
-# The time allowed for the next round of repeats, as a multiple of the time of the last round.
+# The assumed time of the next round of repeats, as a multiple of the time that the last round took.
 SLACK: Final = 1.15
 
 

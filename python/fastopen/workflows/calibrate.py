@@ -62,7 +62,7 @@ class _Recording:
 
     @property
     def experiment(self) -> Experiment:
-        """Return an experiment of one load over the recorder's network, otherwise with a run's defaults."""
+        """Return an experiment with one load over the recorder's network, and with the defaults of a run."""
         asked = read_asked({}, COMMAND_LINE).experiment(
             name="recording", pages=[self.imported.page.name], seed=0
         )

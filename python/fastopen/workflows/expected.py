@@ -50,7 +50,7 @@ def _key(experiment: Experiment, cell: Cell) -> tuple[str, ...]:
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Return the first cell whose time is not as expected, if any. Raises InputError without a table."""
+    """Return the first time that is not as expected, if any. Raises InputError if no times are expected."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):

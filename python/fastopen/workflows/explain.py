@@ -36,11 +36,11 @@ from fastopen.pages import Page, load_chosen
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
-# After this number of requests, half a minute on two cores, a search tries only neighbours of the best rig.
+# After these requests, which take half a minute on two cores, a search tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000
 # Number of rigs that are loaded together if no neighbour is left to try.
 AT_ONCE: Final = 4
-# Loads of each cell, whose mean counts, as in the tables. Each has its own values for uncertain facts.
+# Loads of each cell. Their mean counts, as in the tables. Each load draws its own values for uncertain facts.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
@@ -73,7 +73,7 @@ class Tried:
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
-    """The cells to whose times without TFO the pages of the rig were fitted."""
+    """The cells whose published times without TFO were used to fit the pages of the rig."""
 
     def agrees(self, cell: PublishedCell) -> bool:
         """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
@@ -95,7 +95,7 @@ class Tried:
         return sum(map(self.times_agree, self.times))
 
     def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return the number of agreeing savings and times minus assumed properties, and two tie-breakers."""
+        """Return the number of agreeing savings and times minus assumed properties, then two tie-breakers."""
         savings = sum(map(self.agrees, cells))
         times = sum(map(self.times_agree, cells))
         assumed = sum(one.assumed for one in self.rig)
@@ -118,7 +118,7 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig of the properties that have a source, which does not depend on the figures."""
+        """Return the rig of the properties that have a source. The figures do not influence this rig."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -153,7 +153,7 @@ class Explained:
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the saving nearest to a cell's among the loaded rigs, in percent; None if no rig has one."""
+        """Return the loaded rigs' saving in percent that is nearest to the cell's; None without a saving."""
         savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
         return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
 
@@ -227,8 +227,8 @@ def _figures(times: CellTimes) -> dict[str, float | None]:
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
     """Search the rigs of an experiment for the best, in virtual time.
 
-    Load the base, the sourced rig and the rigs of a single property first. Repeatedly load the best rig with
-    one property more or less. If these are known, load rigs with few properties, up to SEARCH_REQUESTS
+    First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
+    the best rig, with one property more or less. If all are known, load others, up to SEARCH_REQUESTS
     requests. Raises InputError if properties exclude each other, and MachineError without a kernel.
     """
     cells = _cells(space)
@@ -272,7 +272,7 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Return the audit's findings on the times of cells that have any. Raises InputError without the file."""
+    """Map cells to the audit's findings on their times, if any. Raises InputError if the file is missing."""
     folder = packaged_folder("experiments")
     if folder is None:
         raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
@@ -291,7 +291,7 @@ def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
 
 
 def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree on the best rig for the other pages (or other cells of one page)."""
+    """Return how many savings agree on the rig that is best for the other pages (or cells, if one page)."""
     several = len({cell.page for cell in cells}) > 1
     groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
     agreeing = 0
@@ -422,7 +422,7 @@ class _Row:
     page: Page
     measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
     fitted_to: tuple[int, ...] = ()
-    """The networks to whose times without TFO the page was fitted."""
+    """The networks whose published times without TFO were used to fit the page."""
     added_ms: float = 0.0
     _objects: float = 0.0
     _bytes: float = 0.0

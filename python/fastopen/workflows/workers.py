@@ -54,7 +54,7 @@ class DaskExecutor(Executor):
     """
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Take a `distributed.Client`. Tasks fail with BrokenExecutor after this time without workers."""
+        """Take a Dask client. Tasks fail with BrokenExecutor after `without_workers_s` without workers."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"

@@ -116,7 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] passes a datagram. `begins`: it has a client Initial.
+    /// Returns true if [`Behaviour::DropLargeUdp`] passes a datagram. `begins`: it has a client's Initial.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

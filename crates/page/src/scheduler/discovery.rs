@@ -211,8 +211,8 @@ impl Discovery {
         }
     }
 
-    /// Returns the next child of `parent` that was not returned before and that `bytes_so_far` reveal. `None`
-    /// as `bytes_so_far` returns children that the request of `parent` reveals.
+    /// Returns the next child of `parent` that was not returned before and that `bytes_so_far` reveal. If
+    /// `bytes_so_far` is `None`, returns only children that the request reveals.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

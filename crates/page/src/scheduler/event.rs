@@ -59,7 +59,7 @@ pub enum Event {
         /// True if any byte of the response had arrived.
         answered: bool,
     },
-    /// The server closed a connection that was idle.
+    /// The server closed an established connection, which may have requests in flight.
     ConnectionClosed(ConnectionId),
 }
 

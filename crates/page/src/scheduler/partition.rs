@@ -14,8 +14,8 @@ pub(crate) struct Partition {
     cross_site_frame: bool,
 }
 
-/// Returns for each resource the document of the frame in which it is requested. The document of a frame
-/// counts as requested in that frame. `top` is the root document after its redirects.
+/// Returns the document of the frame in which each resource is requested. The document of a frame counts as
+/// requested in that frame. `top` is the root document after its redirects.
 pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {

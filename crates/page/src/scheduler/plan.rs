@@ -101,7 +101,7 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns for each resource a flag that is true if the load requests it: the policy has the phases of the
+/// Returns a flag for each resource, true if the load requests the resource: the policy has the phases of the
 /// resource and of all its initiators.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());

@@ -215,7 +215,7 @@ impl Pool {
         server.begun += 1;
     }
 
-    /// Records the end of a TCP handshake, which a TLS handshake may follow.
+    /// After a TCP handshake, cancels the server's planned backup connection, unless it is a fallback.
     pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
             let server = self.connections[connection.0].server;

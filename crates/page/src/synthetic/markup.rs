@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Numbers of the references that are part of the reference to their initiator, which starts them later.
+/// Numbers of deferred references: parts of the reference to their initiator, which starts them later.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the response of the initiator has ended.

@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that no body has room for, for `runtime.js`. Bodies refer to them by index.
+    /// Lists of references that do not fit into their bodies, for `runtime.js`. Bodies name a list by index.
     lists: Vec<String>,
 }
 

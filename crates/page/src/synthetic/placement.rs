@@ -37,11 +37,11 @@ pub(super) struct Placement {
 /// The state of a placement. Vectors have one item for each reference.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// References whose requests the response starts, and that are not placed yet.
+    /// References that are not placed yet, and whose requests the response to this reference starts.
     children: Vec<Vec<usize>>,
     /// Number of levels of references that are deferred to the reference.
     depth: Vec<usize>,
-    /// References that the body holds.
+    /// References that the body of the reference's last resource holds.
     held: Vec<Vec<usize>>,
     /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,

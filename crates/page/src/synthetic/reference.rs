@@ -161,7 +161,7 @@ fn container_of(initiator_type: InitiatorType, final_resource: &Resource) -> Opt
     }
 }
 
-/// Returns for each resource the target of its redirect, or the request that its preflight permits, if any.
+/// Returns each resource's successor: the target of its redirect, or the request that its preflight permits.
 fn successors(page: &Page, selected: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; page.resources.len()];
     for (index, resource) in page.resources.iter().enumerate() {

@@ -1,4 +1,4 @@
-"""Write a folder under another name, and rename it when it is complete, so that it is never seen in part."""
+"""Write a folder under a temporary name, and rename it at the end, so that no reader sees a part of it."""
 
 import shutil
 from collections.abc import Iterator

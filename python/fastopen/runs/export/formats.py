@@ -50,8 +50,8 @@ def export(
     return count
 
 
-# Errors that occur if the world program did not write the record. Errors in Parquet's types occur only at the
-# end of a batch.
+# Errors that can occur in converting a record that the world program did not write. Errors in Parquet's types
+# occur only at the end of a batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]

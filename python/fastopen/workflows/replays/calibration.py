@@ -57,7 +57,7 @@ class Misfit:
     asks_bytes: dict[int, float]
     """The time in `asks_us`, as the number of body bytes of the initiator that arrive in this time."""
     asks_us: dict[int, float]
-    """Time by which the recorded request came later after its initiator than in the load."""
+    """Time by which the recorded delay from the initiator to the request was longer than in the load."""
 
     @property
     def errors_us(self) -> list[float]:
@@ -259,7 +259,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the exchanges that only the server can have delayed, because no other was on the network."""
+    """Return the indices of exchanges that only the server can delay, because no other was on the network."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index

@@ -44,7 +44,7 @@ CACHED_MS: Final = 1.0
 AT_ONCE: Final = 0.5
 # Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# A world measures its link with handshakes, which time out after a second. Hosts have the rest as extra RTT.
+# Maximum RTT of the link: handshakes that measure it time out after a second. Any rest is extra RTT of hosts.
 LINK_RTT_MAX_US: Final = 500_000
 # Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
@@ -96,7 +96,7 @@ class Replay:
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
-    """For each resource, for how long its request is held before queueing, as in the recording."""
+    """For each resource, the time for which its request is held before queueing, as in the recording."""
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
@@ -326,7 +326,7 @@ def _with_fitting_trips(
     """Shorten the hosts' round trips until slow start explains how fast each body arrived.
 
     A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
-    difference becomes server think time, so that waits keep their length.
+    time taken from round trips becomes server think time, so that waits keep their length.
     """
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
