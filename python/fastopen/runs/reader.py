@@ -53,7 +53,7 @@ SELECT record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job WHERE jobs.
 """
 _RECORD = """
 SELECT record_zlib FROM records JOIN loads ON loads.number = records.load JOIN jobs ON jobs.number = loads.job
-WHERE jobs.id = ? AND loads.id = ? ORDER BY attempt = ? DESC, attempt DESC
+WHERE jobs.id = ? AND loads.id = ? AND attempt = coalesce(?, attempt) ORDER BY attempt DESC
 """
 
 _WITHOUT_CELL = """
@@ -267,13 +267,13 @@ class RunReader(Closing):
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return a load's JSON record: of `attempt` if it exists, else of the last. Raises KeyError."""
-        for found in self._rows(_RECORD, (job, load, attempt or 0), lookup=True):
+        """Return the JSON record of a load's attempt, by default the last. Raises KeyError."""
+        for found in self._rows(_RECORD, (job, load, attempt), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return a load's full record: of `attempt` if it exists, else of the last. Raises KeyError."""
+        """Return the full record of a load's attempt, by default the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)

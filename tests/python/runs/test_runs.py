@@ -179,6 +179,8 @@ def test_a_load_that_the_machine_disturbed_is_done_again_and_both_are_kept(
         assert reason[0][0] == kind
         assert not store.load_record(plan.jobs[0].job.id, second, attempt=1).valid
         assert store.load_record(plan.jobs[0].job.id, second).valid
+        with pytest.raises(KeyError):
+            store.load_record(plan.jobs[0].job.id, second, attempt=9)
     assert outcome.faults == {}
     assert told[-1].left == 0
     assert told[-1].counts() == f"3 of 3 loads, {len(again)} repeated"
