@@ -58,7 +58,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding on values of a factor with which virtual loads take equally long to the nanosecond."""
+    """Yield a finding for each group of a factor's values with page load times equal to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -72,7 +72,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # Among many values, some are equal by design, so they are reported only if all are equal.
+            # Of many values, some have equal times by design: report equal times only if all have them.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
                 # If only some values are equal, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)
