@@ -538,7 +538,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Format a saving: `+3.1` with, unless it is deterministic, its interval `[3.0, 3.3]` beside it."""
+    """Format a saving: `+3.1` and, next to it, the interval `[3.0, 3.3]` unless it is deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
