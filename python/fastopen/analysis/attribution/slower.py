@@ -30,7 +30,7 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this part of the time by which the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this many times as many segments as the other.
+# Losses explain a slower load if it retransmitted more than this factor times the other's segments.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
