@@ -54,13 +54,13 @@ class Experiment:
         numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`
         can also be tables as in an experiment file. `network` names networks instead of RTT and rates.
 
-        `repeats` is 10 by default, or 30 with `vary`. With `vary`, each repeat samples uncertain values
-        (True, or spreads: `{"rtt": "2%"}`). Without `seed`, a seed is drawn and recorded if anything is
-        random. With `off2` among `transports`, the experiment is an A/A test.
+        `repeats` is 10 by default, or 30 with `vary`. With `vary` (True, or spreads: `{"rtt": "2%"}`), each
+        repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
+        With `off2` among `transports`, the experiment is an A/A test.
 
-        `where` and `sample` select from the pages of paths, as in `fastopen run`; `Page` objects are always
-        loaded. With `as_imported`, recorded waits are server think time, without subtraction of the queueing
-        delay in the recorder's network. Raises InputError that names the problem.
+        `where` and `sample` select pages as in `fastopen run`, but never leave out `Page` objects. With
+        `as_imported`, recorded waits are used as server think times: the queueing delay in the recorder's
+        network is not subtracted. Raises InputError that names the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)

@@ -1,4 +1,4 @@
-"""Make pandas data frames of a run. pandas is an optional dependency."""
+"""Make pandas data frames of a run. Without pandas, an optional dependency, raise MachineError."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any

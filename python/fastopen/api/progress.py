@@ -34,7 +34,7 @@ def _line(progress: RunProgress) -> str:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the output of the running notebook cell, or does nothing elsewhere."""
+    """Return a function that replaces the output of the running notebook cell; outside IPython, a no-op."""
     try:
         ipython: Any = import_module("IPython")
     except ImportError:

@@ -153,12 +153,11 @@ def run(
     The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
     `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until intervals have at most
     this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or
-    URL of a results store. `executor` is any executor of `concurrent.futures`; its workers do the loads of
+    URL of a results store. `executor` is any executor of `concurrent.futures`; its workers run the loads in
     virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
 
-    An interrupt stops the worlds in order and returns the run with its finished loads. Call this function
-    from the main thread, because worlds belong to the thread that starts them. Raises InputError and
-    MachineError.
+    After an interrupt, `run` stops the worlds and returns the run with its finished loads. Call it from the
+    main thread, because worlds belong to the thread that starts them. Raises InputError and MachineError.
     """
     options = RunOptions(
         output=None if output is None else Path(output),

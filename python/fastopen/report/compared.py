@@ -163,7 +163,7 @@ def moved(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on the critical paths of the NAMED_MAX cells that changed most."""
+    """Yield lines on the critical paths of the NAMED_MAX most changed cells, and the number of others."""
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the most changed requests of both critical paths, then on requests of only one."""
+    """Yield a clause on the most changed requests that both paths have, then on requests of only one."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -254,7 +254,7 @@ def _tone(check: LimitCheck) -> Tone:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the change that the check limits, in words; if it is unknown, the number of invalid loads."""
+    """Return the limited change in words, with its interval; if unknown, the number of B's invalid loads."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

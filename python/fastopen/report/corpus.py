@@ -54,7 +54,7 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
 
 
 def pages_told(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all, or the pages of a corpus that save most or least."""
+    """Return the pages to describe one by one: all, or those of a corpus that save most or least."""
     if not results.distributions:
         return list(results.pages)
     listed: set[str] = set()
@@ -65,7 +65,7 @@ def pages_told(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the distributions as JSON; None for a run of few pages. Savings by page are in the cells."""
+    """Return the distributions as JSON; None if there are too few pages. Cells have savings by page."""
     if not results.distributions:
         return None
     return [

@@ -25,7 +25,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column: indices of texts in `levels`, or numbers with six digits, enough for any screen."""
+    """Return a column: indices of texts in `levels`, or numbers to six significant digits, for a screen."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

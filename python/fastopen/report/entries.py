@@ -10,7 +10,7 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return a factor's value as an entry. A subtitle shows its phrase if all rows have the same value."""
+    """Return a factor's value as an entry. If all rows have this value, the subtitle shows its phrase."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

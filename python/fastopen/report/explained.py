@@ -18,7 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of the published cells next to the experiment as it stands and the best rig."""
+    """Return a table of the published cells beside those of the experiment as it stands and the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of the declared properties, each with its effect on the number of savings that agree."""
+    """Return a table of the properties and their effects on how many published savings are reproduced."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),

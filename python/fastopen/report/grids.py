@@ -178,7 +178,7 @@ def flight_grid(results: Results, page: str) -> Grid | None:
 
 
 def syn_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of how many bytes clients send first and a SYN can hold; None if all rows are equal."""
+    """Return a table of the bytes that clients send first and a SYN can hold; None if rows are equal."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -538,7 +538,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Format a saving: `+3.1` with its interval `[3.0, 3.3]` aside, unless the result is deterministic."""
+    """Format a saving: `+3.1` and, next to it, the interval `[3.0, 3.3]` unless it is deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""

@@ -252,7 +252,7 @@ def _named(results: Results) -> str:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Return the description of a client with all its settings."""
+    """Describe the client of these setups, with the values that its main settings have in them."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -267,7 +267,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on a client's connections. With HTTP/2 or HTTP/3, a client opens one to each host."""
+    """Return the limits on a client's connections: one to each host with HTTP/2 or HTTP/3 and keep-alive."""
     one_each = {
         version
         for setup in setups

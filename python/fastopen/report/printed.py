@@ -110,7 +110,7 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the cells that TFO speeds up most and least, and on why some get slower."""
+    """Yield sentences on the cells that save most and least, and why some get slower; none for few cells."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arms(results.cells, arms[:1])[0] if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]

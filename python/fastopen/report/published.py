@@ -8,7 +8,7 @@ from fastopen.common.phrases import capitalised, plural
 
 # The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3
-# Page load times, or their slopes over RTT, that differ by more than this factor come from different loads.
+# If page load times, or their slopes over RTT, differ by more than this factor, the loads probably differ.
 OTHER_LOAD: Final = 1.5
 
 # The text of each label for a terminal of 80 columns, and its meaning.

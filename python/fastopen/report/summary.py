@@ -118,7 +118,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map cells, named by page and by network if that varies, to their savings. No saving may be missing."""
+    """Map each page, with its place if places vary, to its saving in `cells`. All savings must be known."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (

@@ -34,7 +34,7 @@ from fastopen.experiments.factors import RTT
 NAMED_MAX: Final = 4
 # Smaller changes of a part of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# Saved time of TCP handshakes has moved to TLS if TLS handshakes grow by at least this part of it.
+# If TLS handshakes grow by at least this part of the time saved in TCP handshakes, that time moved to TLS.
 MOVED_MIN: Final = 0.5
 # If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
@@ -103,8 +103,8 @@ def _ends(pairs: list[_Pair]) -> list[_Pair]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Map each kind of wait on the critical path to the change by TFO in ms. Changes below CHANGE_MIN_MS are
-    left out. Empty if a path is unknown."""
+    """Map each kind of wait on the critical path to its change by TFO in ms, without changes below
+    CHANGE_MIN_MS. Empty if a path is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -112,7 +112,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _timing(place: Place) -> Iterator[str]:
-    """Yield sentences on waits of the critical path that TFO changes. The report's table lists all waits."""
+    """Yield sentences on waits of the critical path that TFO changes by at least CHANGE_MIN_MS."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is None or after is None or not changes:
         return
@@ -157,8 +157,8 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences that compare the first value of each varying setting with its other values. The RTT,
-    and settings whose values no verdict may combine, are left out."""
+    """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
+    The RTT, and settings whose values no verdict may combine, are left out."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -178,7 +178,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence without TFO, `Without TFO, reno instead of cubic: +44 ms: ...`, and one with TFO."""
+    """Yield up to two sentences: `Without TFO, reno instead of cubic: +44 ms: ...`, and one with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -197,7 +197,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause on the part of the PLT in transfer and processing at both places; empty if unknown."""
+    """Return a clause: the parts of both PLTs without TFO in transfer and processing; empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

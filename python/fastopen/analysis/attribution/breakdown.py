@@ -11,7 +11,7 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# The maximum number of loads to analyse. Each takes about two milliseconds, and more hardly change the means.
+# The maximum number of loads to analyse. A load takes about 2 ms, and more loads hardly change the means.
 LOADS_MAX: Final = 1_000
 
 
@@ -39,7 +39,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """A load to show in full: the valid load with its cell's median PLT; the faster of two median loads."""
+    """The valid load to show in full for a cell: its PLT is the median, or the lower of the middle two."""
 
     record: LoadRecord
     path: CriticalPath

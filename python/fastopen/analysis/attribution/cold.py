@@ -59,7 +59,7 @@ class ColdRequests:
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the requests of each place with cold requests, except loads observed only at the origins."""
+    """Return the requests of each place that has cold requests. Skip loads observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

@@ -52,8 +52,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ only in one factor, in ascending order of numeric values. `name`
-    gives their common values of other factors."""
+    """Comparisons of one page that differ only in one factor, sorted by its values if these are numbers.
+    `name` gives the values of the other varying factors, which all comparisons share."""
 
     name: str
     places: tuple[Place, ...]
@@ -82,8 +82,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Return the places as series along one factor. A series is named after its values of the other varying
-    factors; the name is empty if there are none."""
+    """Return the places as series in which only the factor `along` varies. The name of a series gives its
+    values of the other varying factors; it is empty if there are none."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -98,7 +98,7 @@ def _in_order(places: list[Place], along: str) -> list[Place]:
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map the names of factors to their values that are numbers. HTTP versions are not numbers, even `2`."""
+    """Map factors to their values at `point`, except values that are not numbers, and HTTP versions."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 

@@ -30,7 +30,7 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this part of the time by which the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this many times as many segments as the other.
+# Losses explain a slower load if it retransmitted more than this factor times the other's segments.
 MORE_LOST: Final = 1.25
 NAME_LENGTH: Final = 32
 
@@ -75,7 +75,7 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster cell, slower cell, repeat) to compare. The slower one has TFO or a shorter RTT."""
+    """Yield (faster cell, slower cell, repeat) for cells that are slower with TFO or over a shorter RTT."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -216,7 +216,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions in the whole load; empty unless `after` has clearly more of them."""
+    """Return a clause on retransmissions; empty unless `after` has more than MORE_LOST times as many."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -238,8 +238,8 @@ def _other_connection(was: _Carried, now: _Carried) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that shares the link with this request for longer than in the faster
-    load; empty if that delays the request by less than `least_ns`."""
+    """Return a clause on the response whose longer overlap with the request `index` in the slower load delays
+    this request most; empty if the delay is below `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

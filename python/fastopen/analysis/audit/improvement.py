@@ -54,8 +54,8 @@ WAYS: Final = (NEAREST, UP, DOWN)
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return a finding for each printed improvement that does not follow from its two printed times, or was
-    not rounded like the rest of the table. Medians over pairs of loads are not checked."""
+    """Return a finding for each printed improvement that contradicts its two printed times. If the rest is
+    not rounded one way, also for each that is not rounded to nearest. Medians over pairs are not checked."""
     printed = [cell for cell in table if cell.is_of_its_times]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]

@@ -28,8 +28,8 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, row) for each treatment that has a baseline and a PLT, with the columns of
-    experiments/published.csv. Raises InputError."""
+    """Yield (line number, row) for each treatment that has a baseline and a PLT. Rows use the columns of
+    experiments/published.csv. Raises InputError if a figure is not a number."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
@@ -64,7 +64,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure rounded as in the terminal. Raises InputError."""
+    """Return the figure rounded to 0.1, as in the terminal. Raises InputError if it is not a number."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -72,7 +72,7 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the first flight's name. For a page partly in cleartext, return the shorter one without TLS."""
+    """Return the first flight's name. For a page partly in cleartext, it is the shorter one, without TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -1,4 +1,4 @@
-"""Check limits that no page load can exceed: the saving of its handshakes, and the time for its bytes.
+"""Find savings that exceed the time of the handshakes, and times that are too short for the RTT or the bytes.
 
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
 waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
@@ -105,7 +105,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the load at a shorter RTT with the least time for handshakes; the shortest to None."""
+    """Map each RTT to the cell at a shorter RTT above 0 with the least `room`; None if there is none."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):

@@ -14,13 +14,13 @@ from fastopen.analysis.audit.physics import MeasuredCell
 
 # A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
-# If a slope keeps more than this part of its value, the change may be noise, because published loads are few.
+# A slope that keeps more than this part of the previous one may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return the findings on a series. Each is attributed to its cell with the longest RTT; of two cells with
-    the same RTT, to the later one."""
+    """Return the findings on a series. A finding that compares several cells is reported for the cell with
+    the longest RTT. If two cells have the same RTT but other times, it is reported for the later one."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

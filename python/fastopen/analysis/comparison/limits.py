@@ -25,7 +25,7 @@ class LimitVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but part of its interval does not, or is unknown. Repeats may decide."""
+    """The median exceeds the limit, but its interval is unknown or reaches within it. Repeats may decide."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"

@@ -34,7 +34,7 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return round trips to the first byte by the first comparison of each setting, arm, and chain size in
+    """Return round trips to the first byte by setting (its first comparison), arm and size of the chain in
     bytes. Empty for fewer than SIZES_MIN sizes, or if a link has a rate: then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")

@@ -45,11 +45,11 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the factor that decides the preferred treatment's saving; None if none does or only one varies.
+    """Return the factor that decides the preferred treatment's saving; None if no factor does.
 
-    Factors that vary together (`--combine zip`, named networks) count as one. The savings, minus the mean
-    saving of their page, are grouped by each factor in turn. An experiment is a full cross of its factors, so
-    the sums of squares between groups can be added and compared.
+    Factors that vary together (`--combine zip`, named networks) count as one; fewer than two decide nothing.
+    The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment is a
+    full cross of its factors, so the sums of squares between groups can be added.
     """
     arms = treatments_of(results.experiment.arms)[:1]
     judged = [

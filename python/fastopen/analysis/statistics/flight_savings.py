@@ -57,8 +57,8 @@ class FlightSaving:
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Map the index of each cell with TLS to its saving over the baseline with the simplest first flight
-    among comparable cells."""
+    """Map the index of each cell with TLS to its saving over the comparable baseline with the simplest first
+    flight, if the bound is known. Empty if first flights do not vary."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:

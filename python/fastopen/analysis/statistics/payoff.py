@@ -80,8 +80,8 @@ def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group the paths of one page and arm whose costs differ by less than ALIKE_MS, each group with the
-    payoffs of its first path."""
+    """Group paths whose costs differ by less than ALIKE_MS. Return the paths of each group and the payoffs of
+    its first path. `found`: the payoffs of one page and arm."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():

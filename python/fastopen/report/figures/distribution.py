@@ -21,7 +21,7 @@ WIDTH: Final = 200
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Draw the share of loads over page load time, a panel for each comparison with varying times, if any."""
+    """Draw the share of finished loads over time, a panel for each comparison whose times vary, if any."""
     rows: list[dict[str, Any]] = []
     count = 0
     for page, place in source.all_places():

@@ -11,7 +11,6 @@ from fastopen.report.figures.style import KIND_COLOURS
 
 
 def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
-    """Return the arms that occur in the rows, in the usual order."""
     there = {row["arm"] for row in rows}
     return [arm for arm in ARMS.values() if arm.label in there]
 

@@ -15,7 +15,7 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """Draw a panel for each page and network, with a row for each session and HTTP version, if these vary."""
+    """Draw a panel for each page and network, a row for each session and HTTP version; None if only one."""
     results = source.results
     secured = [setup for setup in results.experiment.setups if setup.tls is not None]
     kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}

@@ -16,7 +16,7 @@ TITLE: Final = "saved, % of PLT"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Draw each comparison's improvement in percent against the deciding factor; None if none is known."""
+    """Draw each comparison's improvement in percent over the factor of the x axis; None if none is known."""
     panels = panels_of(source)
     rows = [row for place, where in panels.each() for row in _rows(place, where)]
     if not rows:

@@ -32,7 +32,7 @@ class Panels:
 
 
 def panels_of(source: Source) -> Panels:
-    """Return the panels of all pages, with the deciding factor on the axis."""
+    """Return the first PANELS_MAX panels of all pages, with the factor that `axis_of` returns on the axis."""
     axis = axis_of(source.results)
     titles: list[str] = []
     places = []

@@ -21,7 +21,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
-    """Draw a panel for each page and kind of broken path, two lines for each network; None without a cost."""
+    """Draw a panel for each page and kind of path, two lines for each network; None if TFO costs no time."""
     costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

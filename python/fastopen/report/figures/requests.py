@@ -33,7 +33,7 @@ SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# Charts to keep in memory. Those of one page over many networks differ only in rows, and each takes 0.1 s.
+# The number of drawings kept in memory. Making one takes 0.1 s; charts that differ only in rows share it.
 CHARTS_KEPT: Final = 16
 
 
@@ -182,7 +182,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in any loads of a page side by side. `loads` maps labels to loads."""
+    """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads."""
     rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
     name_rows(page, rows)
     rows += event_rows(loads)

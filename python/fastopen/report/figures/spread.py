@@ -10,7 +10,7 @@ POINTS_MAX: Final = 200
 
 
 def interval(result: CellResult) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of the median improvement, or the range of samples; (None, None) if unknown."""
+    """Return the interval of the median improvement, or the range of samples; Nones if exact or unknown."""
     return (None, None) if result.deterministic or result.interval is None else result.interval
 
 

@@ -16,8 +16,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of path that breaks TFO, over all networks whose open path was also
-    loaded. Kinds with equal costs share a finding. All findings are about the preferred treatment."""
+    """Yield a finding for each kind of path that breaks TFO, over all networks that were also loaded with an
+    open path. Kinds with equal costs share a finding. All findings are about the preferred treatment."""
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))
@@ -41,7 +41,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Return the networks on which TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
+    """Return a phrase on networks where TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
     pays: dict[bool, list[str]] = {True: [], False: []}
     for one in found:
         pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))

@@ -59,8 +59,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield findings on the fastest first flight of the rows, and its largest saving over the plainest one.
-    With `versions`, the rows have several HTTP versions, and the sentences name them."""
+    """Yield a finding for each first flight that is fastest in some rows, with its largest saving over the
+    plainest one. With `versions`, the rows have several HTTP versions, and the sentences name them."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)

@@ -75,7 +75,7 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
 def _added_ms(
     row: dict[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
-    """Return the time that the large key share adds on a path; None without valid loads."""
+    """Return the time that the large key share adds on a path; None if either has no valid load there."""
     with_large, with_small = (row.get((path, share)) for share in (large, small))
     if with_large is None or with_small is None:
         return None

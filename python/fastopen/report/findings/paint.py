@@ -16,7 +16,7 @@ SEVERITY: Final = "detail"
 
 
 def paint_grid(results: Results) -> Grid | None:
-    """Return a table of the paint times of each cell and their savings by TFO; None if none are known."""
+    """Return a table of the paint times of cells and their savings by TFO; None if no paint time is known."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():

@@ -58,7 +58,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding on values of a factor with which virtual loads take equally long to the nanosecond."""
+    """Yield a finding for each group of a factor's values with page load times equal to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -72,7 +72,7 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # Among many values, some are equal by design, so they are reported only if all are equal.
+            # Of many values, some have equal times by design: report equal times only if all have them.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
                 # If only some values are equal, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)
@@ -127,14 +127,14 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on surprising figures of many pages together, for reports without findings by page."""
+    """Yield sentences on ClientHellos that do not fit into a SYN, for reports without findings by page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     for of_arm in of_arms(of_pages, treatments_of(results.experiment.arms)):
         yield from (found.sentence for found in _hello_does_not_fit(results, of_arm))
 
 
 def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if every SYN had data but saved nothing, because no SYN can hold the ClientHello."""
+    """Yield a finding on cells where SYN data saved nothing, because no SYN can hold the ClientHello."""
     smallest = results.experiment.smallest_effect
     found = [one for one in cells if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)]
     if not found:
@@ -176,7 +176,7 @@ def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> I
 
 
 def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if a host got more connections than tickets, because each ticket serves only one."""
+    """Yield a finding if connections lacked early data, because their host got more of them than tickets."""
     for result in cells:
         flight = results.first_flights.get(result.cell.index)
         tls = results.experiment.setups[result.cell.setup].tls

@@ -160,7 +160,7 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase for the cells found: ` at 20 ms`, ` with cubic`, ` in 3 of 9 rows`; empty for all."""
+    """Return a phrase for `found`: ` at 20 ms`, ` with cubic`, ` in 3 of 9 rows`; empty for all cells."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
@@ -212,7 +212,7 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return ` (75 % sure)` for few repeats, the savings for too few, otherwise an empty string."""
+    """Return ` (75 % sure)` for few repeats, the savings if too few for an interval, or an empty string."""
     if verdict is Verdict.UNKNOWN:
         return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
     if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
