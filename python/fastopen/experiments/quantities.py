@@ -209,7 +209,7 @@ MANY: Final = 10
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for an unknown word, with the nearest accepted one."""
+    """Return the error for an unknown word, with all accepted words, or the nearest one if they are MANY."""
     every = f"use {any_of(accepted)}"
     remedy = every if len(accepted) < MANY else nearest(str(value), accepted, every)
     return UnitError(f"unknown value {shown(value)}; {remedy}")
