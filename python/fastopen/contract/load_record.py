@@ -297,7 +297,7 @@ class Listener(RecordPart):
 
 
 class Upstream(RecordPart):
-    """The numbers of an external server's connections to the origins behind it during a load."""
+    """Counts of an external server's connections to the origins behind it during a load."""
 
     connections: Count
     """The number of connections that the external server opened to the origins."""

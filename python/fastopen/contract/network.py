@@ -98,7 +98,7 @@ class LinkDirection(Part):
 
 
 class Network(Part):
-    """The access link in both directions, and hosts that are further away."""
+    """The access link in both directions, the hosts behind it, and the resolver."""
 
     rtt_us: RttUs
     """The RTT, half of it in each direction."""
