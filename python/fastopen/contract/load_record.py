@@ -258,7 +258,7 @@ class Frame(RecordPart):
 
 
 class Browser(RecordPart):
-    """Metrics of a browser in addition to requests. Times are in nanoseconds since the navigation's start."""
+    """A browser's measurements beyond requests. Times are in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds

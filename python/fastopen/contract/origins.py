@@ -34,8 +34,8 @@ class Origins(Part):
     """The settings of the origin servers."""
 
     http: _InJobs = "1.1"
-    """The version of HTTP, see [https.md](../https.md). `recorded`, in experiments
-    only: over TLS each host of a page speaks the version that its recording names, or HTTP/1.1."""
+    """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host
+    of a page speaks the version that its recording names, or HTTP/1.1."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` is."""
     http3_hosts: list[str] = Field(default_factory=list)

@@ -68,8 +68,8 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Indices of resources that a browser requests in a different way with synthetic bodies than the page
-    describes, in some of the job's loads."""
+    """Differences between the requests that a browser makes with synthetic bodies and the page's description,
+    in some of the job's loads. Each key lists the indices of resources."""
 
     left_out: list[Count]
     """Resources to which no body refers, because no body has room for the reference."""
