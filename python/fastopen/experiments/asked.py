@@ -89,7 +89,7 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors in base units, in the order of the request, without duplicates."""
+    """The requested values of factors, in base units, in the order of the request and without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
@@ -187,7 +187,7 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise an error for settings of TLS that the transports exclude."""
+        """Raise an error if TLS settings are requested for transports that do not allow these settings."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -259,7 +259,7 @@ class Asked:
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error into an InputError that names the factors (of `parts`) or the setting."""
+        """Turn a model's error into an InputError that names the faulty setting or factors (of `parts`)."""
         try:
             yield
         except ValidationError as error:

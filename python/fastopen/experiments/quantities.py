@@ -205,7 +205,7 @@ def _plain_cross(value: dict[str, str] | None) -> str:
 
 
 MANY: Final = 10
-"""If at least this many words are accepted, an error names only the nearest word, if any is near."""
+"""If at least this many words are accepted, an error suggests only the nearest word, if one is near."""
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:

@@ -51,8 +51,8 @@ class Property(BaseModel):
     arm: ArmName | None = None
     """Arm that is compared with the table's times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
-    was a different program."""
+    """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
+    was used with TFO."""
     fitted: Fitted | None = None
     """Adjustment to published times without TFO. `objects`: equal objects replace the page; their number and
     size are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""

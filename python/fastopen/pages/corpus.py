@@ -51,7 +51,7 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be chosen: its facts, and the page itself if it is in memory."""
+    """A page that may be selected: its facts, and the page itself if it was loaded to find the facts."""
 
     facts: dict[str, Any]
     file: Path

@@ -250,7 +250,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return a description of the fault in an explanation of these resources; None if there is no fault."""
+    """Return the reason why an explanation does not fit these resources; None if it fits."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"

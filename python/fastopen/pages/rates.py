@@ -49,7 +49,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """Counts bytes that had arrived by a moment. A response is a ramp, or a step if it arrived at once."""
+    """Counts the bytes that had arrived by a moment. A response is a ramp, or a step if it came at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]
