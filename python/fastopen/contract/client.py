@@ -45,7 +45,7 @@ _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def unable(message: str, able: Iterable[ClientType], ending: str, *keys: str) -> PydanticCustomError:
-    """Return the error for settings that the client does not support. The remedy names clients that do."""
+    """Return the error for settings that the client does not support. It suggests clients that do."""
     named = "/".join(one.label for one in able)
     return conflict(message, f"use --client={named}{ending}", "client.kind", *keys)
 

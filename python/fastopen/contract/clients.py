@@ -85,7 +85,7 @@ class ClientType:
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
-    """HTTP versions and sessions that `--arms all` omits, since not every build or command supports them."""
+    """HTTP versions and sessions that `--transports=all` omits, since some builds or commands lack them."""
     ours: bool = False
     """True if the client is a part of fastopen, so that fastopen can read its sockets and give it session
     tickets."""

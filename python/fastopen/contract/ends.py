@@ -15,8 +15,8 @@ OURS: Final = tuple(one for one in CLIENTS.values() if one.ours)
 def check_ends(
     client: Client, origins: Origins, tcp: Tcp, tls: Tls | None, *, clear: bool, encrypted: bool
 ) -> None:
-    """Raise an error, with a remedy, if settings exclude each other. `clear`: some of the requested loads are
-    in cleartext. `encrypted`: some are over TLS."""
+    """Raise an error, with a remedy, if settings exclude each other. `clear` and `encrypted` state whether
+    any requested load is in cleartext, and whether any is over TLS."""
     if encrypted and not client.type.http_over_tls:
         remedy = "use another --client, or --transports=tcp,tfo without --tls"
         raise conflict(f"{client.label} does not speak TLS", remedy, "client.kind", "tls.version")

@@ -38,9 +38,9 @@ class InvalidKind(StrEnum):
     """A connection carried early data although the load has none, or an origin accepted early data although
     it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
-    """Fewer connections to a host than the client had tickets began with early data that the origin read
-    before the handshake was complete. Only connections count that lost nothing and whose first request was
-    safe, fitted into a SYN with data, and was ready before the handshake was complete."""
+    """The origin read early data before the handshake was complete on fewer connections to a host than the
+    client had tickets. Only connections count that lost nothing and whose first request was safe, fitted into
+    a SYN with data, and was ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
     """An origin held its response to early data back until the handshake was complete: no time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"

@@ -38,7 +38,7 @@ class Tolerance(Part):
     rtt_us: Microseconds = 1000
     """The largest deviation of the measured RTT. A larger deviation is an error."""
     rate_fraction: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """The largest deviation of measured rates, as a fraction."""
+    """The largest deviation of a measured rate, as a fraction of the requested rate."""
     late_us: Microseconds | None = None
     """The largest delay of a packet after its release was due. A load with a later packet is invalid. null: a
     tenth of the RTT, but at least 5,000."""
@@ -63,7 +63,7 @@ class Transactions(Part):
     ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
     (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
-    """The time in which transactions begin. After it, running transactions have ten seconds to end."""
+    """The period in which transactions begin. Afterwards, running transactions have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """A transaction is late if it begins more than this time after it was due. If more than one in a hundred
     is late, the generator was the limit, not the server, and the record is invalid."""

@@ -258,7 +258,7 @@ class Frame(RecordPart):
 
 
 class Browser(RecordPart):
-    """Metrics of a browser in addition to requests. Times are in nanoseconds since the navigation's start."""
+    """A browser's measurements beyond requests. Times are in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds
@@ -297,7 +297,7 @@ class Listener(RecordPart):
 
 
 class Upstream(RecordPart):
-    """The numbers of an external server's connections to the origins behind it during a load."""
+    """Counts of an external server's connections to the origins behind it during a load."""
 
     connections: Count
     """The number of connections that the external server opened to the origins."""

@@ -98,7 +98,7 @@ class LinkDirection(Part):
 
 
 class Network(Part):
-    """The access link in both directions, and hosts that are further away."""
+    """The access link in both directions, the hosts behind it, and the resolver."""
 
     rtt_us: RttUs
     """The RTT, half of it in each direction."""
@@ -114,8 +114,8 @@ class Network(Part):
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual`, it is the kernel if both give the same result to the microsecond, which excludes AQMs (children
-    of `tbf`). With a `path`, it is always the program. The world's record shows the choice."""
+    `virtual`, it is the kernel if both would give the same result to the microsecond, and so never with an
+    AQM (a child of `tbf`). With a `path`, it is always the program. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a

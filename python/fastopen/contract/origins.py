@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _todays_name(bodies: object) -> object:
-    """Rename `structural`, the name of synthetic bodies in files and runs from before contract 2."""
+    """Rename `structural`, which is the name of synthetic bodies in files and runs from before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -34,8 +34,8 @@ class Origins(Part):
     """The settings of the origin servers."""
 
     http: _InJobs = "1.1"
-    """The version of HTTP, see [https.md](../https.md). `recorded`, in experiments
-    only: over TLS each host of a page speaks the version that its recording names, or HTTP/1.1."""
+    """The version of HTTP, see [https.md](../https.md). `recorded` (only in experiments): over TLS, each host
+    of a page speaks the version that its recording names, or HTTP/1.1."""
     http2_hosts: list[str] = Field(default_factory=list)
     """Hosts of the page that speak HTTP/2, whatever `http` is."""
     http3_hosts: list[str] = Field(default_factory=list)
@@ -129,7 +129,7 @@ class Origins(Part):
 
 
 class Tls(Part):
-    """The settings of TLS, for loads whose transport has it (docs/https.md)."""
+    """The settings of TLS, for loads whose transport uses TLS (docs/https.md)."""
 
     version: TlsVersion = "1.3"
     """The newest version that the origins speak."""
@@ -186,7 +186,7 @@ class Tls(Part):
     @model_validator(mode="before")
     @classmethod
     def _certificates_have_a_size(cls, data: Any) -> Any:
-        """Set `chain_bytes` to the size of the kind of certificates, if it is missing and a kind is given."""
+        """Set a missing `chain_bytes` to the size for the kind of certificates, if a kind is given."""
         if not isinstance(data, Mapping) or "chain_bytes" in data:
             return data
         kind = data.get("certificates")

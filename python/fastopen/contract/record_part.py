@@ -12,9 +12,9 @@ class RecordPart(BaseModel):
 
 
 class Counters(RecordPart):
-    """The growth of the kernel's counters during the load. Counters of TcpExt and Tcp have the names in
-    /proc/net/netstat and /proc/net/snmp, counters of Udp have the prefix `Udp`. Only counters that grew are
-    listed."""
+    """The growth of the kernel's counters during the load. Counters have the names in /proc/net/netstat
+    (TcpExt) and /proc/net/snmp (Tcp); those of Udp have the prefix `Udp`. Counters that did not grow are left
+    out."""
 
     client: dict[str, int]
     origins: dict[str, int]

@@ -19,8 +19,8 @@ from fastopen.contract.world_record import WorldRecord
 
 
 class PacketsRecord(RecordPart):
-    """A piece of the packets of a load, if the job requested them (`packets`): the packets at the interfaces
-    of both ends, with the hosts' names and the secrets of TLS. The load's record follows the last piece."""
+    """A piece of a load's packet capture, if the job requested one (`packets`): the packets at the interfaces
+    of both ends, with the hosts' names and the TLS secrets. The load's record follows the last piece."""
 
     type: Literal["packets"]
     job: str
@@ -43,7 +43,7 @@ class EndRecord(RecordPart):
 
 
 class ErrorRecord(RecordPart):
-    """A failed job, and the party at fault. The job is over."""
+    """The failure of a job, and the party at fault. The job is over."""
 
     type: Literal["error"]
     job: str | None

@@ -69,7 +69,7 @@ class TransactionsRecord(RecordPart):
     begun: Count
     """The number of transactions that began."""
     not_begun: Count
-    """The number of due transactions that never began: 20,000 were under way, or no address was left."""
+    """The number of due transactions that never began, because 20,000 ran already or no address was left."""
     arrived_over_us: Count
     """The time from when the first transaction was due until the last one began."""
     elapsed_us: Count

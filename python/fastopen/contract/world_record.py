@@ -35,9 +35,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world. Probes use the requested link without random factors, with a
-    tail-drop queue, and without a rate limit if a trace is requested, since they could meet any part of the
-    trace."""
+    """The measured network of this world. Probes cross the requested link without loss, jitter or reordering,
+    and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may arrive at
+    any point of the trace."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -68,8 +68,8 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Indices of resources that a browser requests in a different way with synthetic bodies than the page
-    describes, in some of the job's loads."""
+    """Differences between the requests that a browser makes with synthetic bodies and the page's description,
+    in some of the job's loads. Each key lists the indices of resources."""
 
     left_out: list[Count]
     """Resources to which no body refers, because no body has room for the reference."""

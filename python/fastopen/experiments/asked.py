@@ -59,7 +59,7 @@ class SettingSource:
     is_command_line: bool = False
 
     def text(self, of_rule: str) -> str:
-        """Return a message with its settings as in this source, such as `tls.version = "1.3"` in a file."""
+        """Return a message with its settings as this source writes them, such as `tls.version = "1.3"`."""
         return _SETTING.sub(self._written, of_rule)
 
     def _written(self, found: re.Match[str]) -> str:
@@ -89,13 +89,13 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors in base units, in the order of the request, without duplicates."""
+    """The requested values of factors, in base units, in the order of the request and without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
     source: SettingSource
     combine: Combine = "cross"
-    """Network factors with several values: `cross` combines all with all, `zip` the n-th with the n-th."""
+    """Combination of network factors' values: `cross` forms all combinations, `zip` pairs the n-th values."""
     folder: Path = field(default_factory=Path)
     """Folder to which the paths of traces, and of files in a server's command line, are relative."""
     named: tuple[NamedNetwork, ...] = ()
@@ -145,7 +145,7 @@ class Asked:
         return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return the requested or default values of a network's factor; empty for the contract's default."""
+        """Return a network factor's requested or usual values; empty if the contract has the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -154,8 +154,8 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms to compare, and a setup for each combination of clients, origins, TCP and TLS.
-        Setups are without duplicates. Raises InputError."""
+        """Return the arms to compare, and unique setups: each combination of clients, origins, TCP and TLS,
+        and variants with remedies if large certificates are compared. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
@@ -187,7 +187,7 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise an error for settings of TLS that the transports exclude."""
+        """Raise an error if TLS settings are requested for transports that do not allow these settings."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -196,7 +196,7 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if kinds of certificates are compared, and no remedy for large certificates is set."""
+        """Return True if large certificates are compared with others, and no factor in REMEDIAL is set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -252,14 +252,14 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names the requested factors of `names`, or all if none was requested."""
+        """Return an error that names the factors in `names` that were requested, or all if none was."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error into an InputError that names the factors (of `parts`) or the setting."""
+        """Turn a model's error into an InputError that names the faulty setting or factors (of `parts`)."""
         try:
             yield
         except ValidationError as error:

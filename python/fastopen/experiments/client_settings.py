@@ -66,7 +66,7 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield a tool's command line, with all placeholders replaced but those for URLs and the HTTP version."""
+    """Yield the words of a tool's command. Only placeholders for URLs and the HTTP version remain in them."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -75,7 +75,7 @@ def _told(client: Client) -> Iterator[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client of a job: placeholders in its command are replaced by URLs and the HTTP version."""
+    """Return the client with the placeholders in its command replaced by a page's URLs and HTTP version."""
     if client.command is None:
         return client
     words: list[str] = []

@@ -47,7 +47,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the pace for a plan's pending loads, which `pending` lists by job."""
+        """Return the pace for a plan's pending loads. `pending` lists the ids of these loads by job."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs

@@ -52,7 +52,7 @@ class Factor:
     part: Part
     """Part of a job or cell that holds the factor."""
     fields: tuple[str, ...]
-    """Paths of the fields in the part, with dots. Two if a value sets both directions of the link."""
+    """Dotted paths of the fields in the part: two if the value applies to both directions of the link."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
@@ -218,7 +218,7 @@ class Factor:
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """Return the value as text for a column (both directions if they differ); `-` without an effect."""
+        """Return the value as text for a column (both directions if they differ); `-` if it has no effect."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
@@ -237,7 +237,7 @@ class Factor:
         return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if tables show the factor and it differs by more than its `natural` defaults."""
+        """Return True if tables show the factor and its values differ, unless all are `natural` defaults."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return self.natural is None or not self.is_usual(points)

@@ -472,7 +472,7 @@ def cell_columns(point: Point) -> dict[str, Any]:
 
 
 def flat_columns(point: Point) -> tuple[Any, ...]:
-    """Return the factors as texts, numbers and flags, in the order of COLUMNS."""
+    """Return the values of all factors as texts, numbers, flags or None, in the order of COLUMNS."""
     return tuple(
         factor.quantity.flat(value)
         for factor in FACTORS

@@ -163,7 +163,7 @@ class Experiment(BaseModel):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms of a setup; only arms without TFO if all hosts use QUIC, which has no SYN."""
+        """Return the arms of a setup. If all hosts use QUIC, which has no SYN, arms with TFO are left out."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

@@ -57,7 +57,7 @@ def _by_value() -> dict[tuple[int, int | None, int | None], str]:
 
 
 def name_of(network: Network) -> str | None:
-    """Return the name of a network by its RTT and rates; None if it has no name, or if it has a trace."""
+    """Return the name for a network's RTT and rates; None if there is no name, or the network has a trace."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))

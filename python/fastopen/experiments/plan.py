@@ -1,12 +1,12 @@
-"""Turn an experiment into cells and jobs: the comparisons, their order and their seeds.
+"""Turn an experiment into cells and jobs, with the order and the seed of each job.
 
 A job is one world: one page over one network in one setup with every arm, so that the arms of a repeat are
 paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling sorts by a hash of the
-seed, so that the order does not depend on the version of Python. Engines run one after another, so that
-nothing else runs during loads in real time.
+seed and the id of the job or load, which is the same in all versions of Python. Engines run one after
+another, so that nothing else runs during loads in real time.
 
 In virtual time without random factors, one repeat is enough, and its arms keep the order of the experiment.
-The seed then has no effect. With uncertain values (`vary`), each repeat is a sample, which the seed decides.
+The seed then has no effect on results. With uncertain values (`vary`), the seed decides each repeat's sample.
 """
 
 import secrets
@@ -154,8 +154,8 @@ def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Networ
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan. `auto` is the engine that replaces the word `auto`. Raises InputError, also for too
-    many loads."""
+    """Return the plan of an experiment with these pages. `auto` is the engine that replaces the word `auto`.
+    Raises InputError if a page or setting is invalid, or if there are too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -195,7 +195,7 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:
-    """Return a job's sort key: by engine, then by repeat, then shuffled."""
+    """Return a key that sorts jobs by engine, then by repeat, and shuffles the jobs of a repeat."""
     shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
     return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
 
@@ -302,7 +302,7 @@ def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName
 
 
 def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
-    """Return the size as text, such as `2 pages x 3 networks x 10 repeats`, and as a number of loads."""
+    """Return the run's size as text, such as `2 pages x 3 networks x 10 repeats`, and its number of loads."""
     counts = {
         "page": pages,
         "network": len(experiment.networks),

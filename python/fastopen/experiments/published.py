@@ -71,7 +71,7 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Map (page's name, network's index) to the published cell with that RTT and rates, if there is one."""
+    """Map (page's name, network's index) to the published cell with the same page, RTT and rates, if any."""
     table = experiment.published
     if table is None:
         return {}

@@ -205,11 +205,11 @@ def _plain_cross(value: dict[str, str] | None) -> str:
 
 
 MANY: Final = 10
-"""If at least this many words are accepted, an error names only the nearest word, if any is near."""
+"""If at least this many words are accepted, an error suggests only the nearest word, if one is near."""
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for an unknown word, with the nearest accepted one."""
+    """Return the error for an unknown word, with all accepted words, or the nearest one if they are MANY."""
     every = f"use {any_of(accepted)}"
     remedy = every if len(accepted) < MANY else nearest(str(value), accepted, every)
     return UnitError(f"unknown value {shown(value)}; {remedy}")

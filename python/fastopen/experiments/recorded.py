@@ -27,7 +27,7 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the origins with each host's recorded version, or the next older one that the setup supports."""
+    """Return the origins with `recorded` replaced by the newest versions that recording and setup support."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins

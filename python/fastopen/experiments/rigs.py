@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties, each with a source or assumed. A rig is a set of properties.
+An experiment's file declares properties. Each has a source, or is assumed. A rig is a set of properties.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,8 +51,8 @@ class Property(BaseModel):
     arm: ArmName | None = None
     """Arm that is compared with the table's times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """Additional time of each response in loads with TFO, in milliseconds, if the client or server with TFO
-    was a different program."""
+    """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
+    was used with TFO."""
     fitted: Fitted | None = None
     """Adjustment to published times without TFO. `objects`: equal objects replace the page; their number and
     size are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""
@@ -74,7 +74,7 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of a page on a rig."""
+    """The experiment and the adjustments with which one page is loaded on a rig."""
 
     experiment: Experiment
     """The experiment with only this page. The networks are in the order of the base experiment's networks."""
@@ -178,7 +178,7 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the rigs that a file declares. Raises InputError naming the key."""
+    """Return the rigs that a file declares. Raises InputError with the key of an invalid property."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -217,7 +217,7 @@ def _of_network(network: Network) -> dict[str, Any]:
 
 
 def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the document with these values of keys; None removes a key."""
+    """Return a copy of the document in which `changes` sets keys, or removes those with the value None."""
     changed = deepcopy(dict(document))
     for key, value in changes.items():
         *tables, last = key.split(".")

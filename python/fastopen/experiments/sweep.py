@@ -35,7 +35,7 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of the settings that are lists, as `client_of` makes it."""
+    """Return a client for each combination of the settings that are lists. Raises the same as `client_of`."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")

@@ -28,9 +28,9 @@ _RECORDED: Final = {"recorded", "recorded+tfo"}
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and the TLS settings (None: cleartext) that the words select; every arm is combined
-    with every setting, so that each has its baseline. If all words are arms, the settings are `tls`.
-    Otherwise the transports choose between cleartext and TLS, and `tls` only gives the parameters of TLS."""
+    """Return the arms and the TLS settings (None: cleartext) that the words select. Each setting is loaded
+    with every arm, so that it has a baseline. If all words select arms, the settings are `tls`. Otherwise the
+    transports choose between cleartext and TLS, and `tls` only gives the parameters of TLS."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

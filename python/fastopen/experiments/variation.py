@@ -17,7 +17,7 @@ from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
 from fastopen.experiments.seeds import derive_seed
 from fastopen.pages import Page
 
-# Default number of samples. Of 30, the 90 % range leaves out one or two at either end.
+# Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
 DRAWS: Final = 30
 # By default, a report has about LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST and at most DRAWS samples.
 LOADS_OF_DRAWS: Final = 1500
@@ -50,7 +50,7 @@ class Variation(BaseModel):
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
-    """Spread of server think times. A recording shows each once, under the server's load at that time."""
+    """Spread of server think times. A recording has each only once, under the server's load at that time."""
     explanations: bool = True
     """True to sample among the explanations that fit a recording equally well."""
     processing: Share = 0.1
@@ -136,7 +136,7 @@ class Draw:
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """Return the sample of a repeat, the same for all pages, networks and setups; None if `vary` is None."""
+    """Return the sample of a repeat, for all pages, networks and setups alike; None if `vary` is None."""
     if vary is None:
         return None
 

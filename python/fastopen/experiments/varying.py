@@ -31,7 +31,7 @@ def point_of(experiment: Experiment, at: Located) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, and in any case the RTT, in the order of a table's columns."""
+    """The factors that vary in an experiment, and always the RTT, in the order of a table's columns."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -136,7 +136,7 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """Return a short label for each setup in ids of jobs; an empty label if there is only one setup."""
+    """Return a short label for each setup, for ids of jobs. The label is empty if there is only one setup."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     parts: tuple[Part, ...] = ("client", "origins", "tls", "tcp")
     varying = [factor for factor in varying_factors(experiment).registered if factor.part in parts]

@@ -1,4 +1,4 @@
-"""Store recorded bodies: up to 16 MiB in memory, more in an unnamed temporary file."""
+"""Store recorded bodies in memory, or in an unnamed temporary file if they exceed 16 MiB in total."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Stores bodies, which are written once and read on demand. A file is deleted with the store."""
+    """Stores bodies to read them on demand. A temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
@@ -59,7 +59,7 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Bodies by resource index, read from the store on access. `heads` has the heads of the responses."""
+    """Maps resource indices to bodies, read from the store on access. `heads` has the response heads."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)

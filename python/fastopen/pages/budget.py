@@ -28,10 +28,10 @@ _SEARCH_BYTES: Final = 50_000
 # A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
 # the default limit, these steps take 6 s.
 _BYTES_A_STEP: Final = 512
-# The values that are kept of a file may take up an eighth of the input's limit: 128 MiB by default.
+# Memory for the values that are read from one file: an eighth of the input's limit, so 128 MiB by default.
 _KEPT_SHARE: Final = 8
-# Steps that are counted for each entry, record or file; for each line of a head; for each position that is
-# tried as the start of a record; for each reference that is resolved.
+# Steps that are counted, in this order, for each entry, record or file; for each line of a head; for each
+# position that is tried as the start of a record; and for each reference that is resolved.
 ENTRY_STEPS: Final = 100
 LINE_STEPS: Final = 2
 GUESS_STEPS: Final = 20
@@ -102,7 +102,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from the steps that the file may still use. Raises InputError if too few are left."""
+    """Subtract `steps` from the current file's remaining steps. Raises InputError if too few are left."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:

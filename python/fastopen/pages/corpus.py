@@ -1,4 +1,4 @@
-"""Choose pages of a corpus by a condition and a sample, from facts in an index or in the files."""
+"""Select pages of a corpus by a condition and a sample, using facts from an index or from the files."""
 
 import csv
 import hashlib
@@ -27,7 +27,7 @@ _HEADER: Final = ",".join(COLUMNS[:3]).encode()
 
 
 class Choice(BaseModel):
-    """A choice among pages: by a condition, then by a sample."""
+    """A selection of pages: all that meet a condition, or a sample of these pages."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -51,7 +51,7 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be chosen: its facts, and the page itself if it is in memory."""
+    """A page that may be selected: its facts, and the page itself if it was loaded to find the facts."""
 
     facts: dict[str, Any]
     file: Path
@@ -89,10 +89,10 @@ def load_chosen(
     """Load the chosen pages, in the order of the inputs. Raises InputError.
 
     If there is neither a choice nor an index, load all pages, as `load_pages` does. Otherwise an input is an
-    index, a folder with recordings at any depth, or anything else that `load_pages` accepts. Files of folders
-    that cannot be indexed are left out with a LeftOutWarning. Files of chosen pages must be readable and
-    unchanged since they were indexed. Otherwise InputError is raised; with `lenient`, the file is left out
-    with such a warning.
+    index, a folder with recordings at any depth, or anything else that `load_pages` accepts. A file in a
+    folder is left out with a LeftOutWarning if it cannot be indexed. The file of a chosen page must be
+    readable and unchanged since it was indexed. Otherwise InputError is raised or, with `lenient`, the file
+    is left out with a LeftOutWarning.
     """
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     if choice is None and not any(is_index(Path(one)) for one in inputs):

@@ -16,7 +16,7 @@ def summary(page: Page) -> dict[str, Any]:
 
     Times are in microseconds. Bytes up and down include headers. `connections` is the largest number of
     connections that a browser may open: six to each origin, but no more than there are requests to the
-    origin. TCP Fast Open may save the handshake of each connection. `depth` is the number of resources on the
+    origin. TCP Fast Open may save a round trip on each connection. `depth` is the number of resources on the
     longest chain of initiators, including the document. `processing_us_longest_chain` is the largest sum of
     client processing on any chain.
     """
@@ -66,7 +66,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return facts about each host, in order of their first resources. Connections are counted per origin."""
+    """Return facts about each host, in order of its first resource. Connections are counted per origin."""
     found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:

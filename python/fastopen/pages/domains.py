@@ -1,4 +1,4 @@
-"""Find registrable domains with publicsuffixlist's copy of the Public Suffix List, without a network."""
+"""Find registrable domains offline, with publicsuffixlist's copy of the Public Suffix List."""
 
 import ipaddress
 from functools import cache

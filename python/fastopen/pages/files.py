@@ -29,8 +29,8 @@ class TextFile(Closing):
     """The text of a file, read piece by piece. A context manager.
 
     Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
-    gzip file ends at the damage, unless no data precedes the damage. Bytes that cannot be decoded become
-    U+FFFD: recorders put bodies of any encoding into their files, and bodies with bad bytes may be unused.
+    gzip file ends at the damage; InputError is raised only if no data precedes the damage. Bytes that cannot
+    be decoded become U+FFFD: recordings contain bodies of any encoding, and such a body may not be needed.
     """
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
@@ -91,7 +91,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end. Calls read1, because read loses the bytes before damage."""
+        """Return `size` bytes, fewer at the end. Uses read1, because read loses the bytes before damage."""
         parts: list[bytes] = []
         missing = size
         try:
@@ -122,7 +122,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack `data`, the start of a gzip file, to at most `most` bytes (0: all); empty if not gzip."""
+    """Unpack at most `most` bytes (0: all) of `data`, the start of a gzip file; empty if it is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:

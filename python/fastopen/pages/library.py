@@ -52,7 +52,7 @@ def load_pages(
     max_unpacked: int = MAX_UNPACKED_BYTES,
     progress: FileProgress | None = None,
 ) -> list[ImportedPage]:
-    """Return all pages that the arguments name, in their order. Raises InputError.
+    """Return all pages that the arguments name, in the order of the arguments. Raises InputError.
 
     An argument is a file or folder, whose content decides its format; a URL to look up; or a packaged page's
     name. URLs are looked up in the folder of their list, then in the folders of `library`, then among the
@@ -83,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the notes of a page on damaged parts of its file, which were left out because of `lenient`."""
+    """Return the page's notes about damaged parts of its file, which were left out because of `lenient`."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -157,7 +157,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise an InputError that names the format of the text, if it is a format often given by mistake."""
+    """Raise InputError if the text has a format that users give by mistake. The error names the format."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -228,7 +228,7 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. If there is none, raises InputError with `place` and similar URLs."""
+        """Return the page of this URL. Raises InputError with `place` and similar URLs if no page has it."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
@@ -303,7 +303,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the keys to look up a URL: normalised, with both schemes if it has none; empty if invalid."""
+    """Return the normalised URLs to look up: with both schemes if `url` has none; empty if it is invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -144,14 +144,14 @@ class Resource(BaseModel):
 
     @property
     def wire_bytes(self) -> int:
-        """Return the bytes of request and response, headers included."""
+        """Return the total size of request and response in bytes, headers included."""
         return (
             self.request_header_bytes + self.request_body_bytes + self.response_header_bytes + self.body_bytes
         )
 
 
 class Explanation(BaseModel):
-    """Server think times and reference positions that fit a recording as well as the page's own values."""
+    """Alternative think times and reference positions, which fit the recording as well as the page's own."""
 
     model_config = _CONFIG
 
@@ -209,7 +209,7 @@ class Page(BaseModel):
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with the values of `explanation`, and without further explanations."""
+        """Return a copy of the page that has the values of `explanation`, and no alternative explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -228,16 +228,16 @@ class Page(BaseModel):
         return tuple(dict.fromkeys(urls.origin_of(r.url) for r in self.resources))
 
     def body_bytes(self) -> int:
-        """Return the bytes of all response bodies, as sent."""
+        """Return the total size of all response bodies in bytes, as sent."""
         return sum(r.body_bytes for r in self.resources)
 
     def wire_bytes(self) -> int:
-        """Return the bytes of all requests and responses, headers included."""
+        """Return the total size of all requests and responses in bytes, headers included."""
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
         """Return the SHA-256 of the page's canonical JSON (all keys, sorted, no spaces), without a job's
-        offsets. Keys in _LATER_KEYS are left out at these values, so that older pages keep their digests."""
+        offsets. Keys with the values in _LATER_KEYS are left out, so that older pages keep their digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )
@@ -250,7 +250,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return a description of the fault in an explanation of these resources; None if there is no fault."""
+    """Return the reason why an explanation does not fit these resources; None if it fits."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
@@ -325,7 +325,7 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file: a key or resource on each line for readable diffs, without defaults."""
+    """Return a page file's text without most defaults: a key or resource on each line, for readable diffs."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:

@@ -9,7 +9,7 @@ FileProgress = Callable[[str, int, int], None]
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return the callback for file `number` (from 0) of `parts` files. All files count as equally large."""
+    """Return a callback for file `number` (from 0). It reports the progress over `parts` equal files."""
 
     def show(done: int, total: int) -> None:
         progress(number * total + done, parts * total)

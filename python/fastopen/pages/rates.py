@@ -1,4 +1,4 @@
-"""Estimate the rate of the recorder's access link: the highest rate in a short window, if it lasted."""
+"""Estimate the rate of the recorder's access link: the highest rate in a short window, if it is sustained."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -28,7 +28,7 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate in any window; None if it did not last, or nothing was received."""
+    """Return the highest rate in any window, in bit/s; None if it is not sustained or nothing arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -49,7 +49,7 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 
 
 class _Arrived:
-    """Counts bytes that had arrived by a moment. A response is a ramp, or a step if it arrived at once."""
+    """Counts the bytes that had arrived by a moment. A response is a ramp, or a step if it came at once."""
 
     def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
         ramps = [(first, end, size) for first, end, size in arrivals if end > first]
@@ -72,7 +72,7 @@ class _Arrived:
 
 
 class _Sums:
-    """Running sums: the sum of the amounts of all events until any moment."""
+    """Running sums: the total amount of all events up to a moment."""
 
     def __init__(self, events: Sequence[tuple[float, float]]) -> None:
         ordered = sorted(events)

@@ -1,4 +1,4 @@
-"""Define facts of a recording about the recorder's network: of each resource, each host and the page."""
+"""Define a recording's facts about the recorder's network, for each resource, each host and the page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class RecordedExchange:
     requested; `lookup`, `tcp` and `tls` are durations in ms."""
 
     asked: float
-    """Time of the page's request, before the wait for a connection, the name lookup and the handshakes."""
+    """Time at which the page made the request, before waiting for a connection, lookup or handshakes."""
     sent: float
     first_byte: float
     end: float

@@ -76,8 +76,8 @@ def target_of(url: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
-    """Convert `raw` to a page URL: without fragment, user name and default port, host in lower case, with
-    escapes. None if it is not a valid http or https URL. A relative URL is resolved against `base`."""
+    """Convert `raw`, which may be relative to `base`, to a page URL: remove fragment, user name and default
+    port, put the host in lower case, and add escapes. Return None if it is not a valid http or https URL."""
     text = raw.strip().replace("\t", "").replace("\n", "").replace("\r", "")
     try:
         parts = urlsplit(urljoin(base, text) if base else text)

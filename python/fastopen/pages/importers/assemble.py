@@ -12,7 +12,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import Recording
 
-# Maps a type of resource to the types that may request it in addition to documents; others: OTHER_ASKERS.
+# Maps a type of resource to the types, besides documents, that may request it. Otherwise: OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -23,8 +23,8 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator's index (None for the root), the number of its body bytes that must arrive first (None:
-    all), and further facts about how the initiator leads to the exchange."""
+    """What led to an exchange: the initiator's index (None for the root), the number of the initiator's body
+    bytes that must arrive first (None: all), and further facts."""
 
     by: int | None
     at_bytes: int | None = None
@@ -59,7 +59,7 @@ def page_of(
     recording: Recording | None = None,
 ) -> ImportedPage:
     """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
-    initiator. The notes on the page's exchanges are added to `notes`, the notes on the recording."""
+    initiator. `notes` has the notes on the recording; the notes on the page's exchanges are added to them."""
     positions = {index: position for position, index in enumerate(edges)}
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)

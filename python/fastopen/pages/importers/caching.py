@@ -18,7 +18,7 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 class Freshness(NamedTuple):
     """The seconds for which a cache may use a response after its arrival (0: not at all; None: not known),
-    and True if a client can revalidate the response."""
+    and whether a client can revalidate the response."""
 
     fresh_s: int | None = None
     validator: bool = False

@@ -12,7 +12,7 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of redirect targets and preflighted requests, which then start at its end or later."""
+    """Set `before` of redirect targets and preflighted requests, and start them no earlier than it ended."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)

@@ -64,7 +64,7 @@ class Graph:
 
     def reached(self, root: int) -> dict[int, Edge]:
         """Return the edges, by index, of all exchanges that the root leads to by redirects, references or
-        URLs in texts. Each comes after its initiator."""
+        URLs in texts. Each exchange comes after its initiator."""
         edges = self.named(root)
         while True:
             news = self._spelled(edges)

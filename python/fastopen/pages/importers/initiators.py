@@ -97,8 +97,8 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. Of a call stack, it is the
-        resource that arrived last before the request, which waited for it, or else the first."""
+        """Return the index of the recorded initiator; None if it is unknown. Of several in a call stack,
+        choose the one that arrived last before the request, which waited for it, or else the first."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]

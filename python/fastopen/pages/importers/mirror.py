@@ -1,4 +1,4 @@
-"""Import mirrors by `wget -p -H`: a folder for each host, with files named by path and query."""
+"""Import mirrors made by `wget -p -H`: a folder for each host, with files named by path and query."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Phases:
         return max(self._ends[entry] for entry in needed or entries) + _PROCESSED_MS
 
     def _fired(self, entries: Sequence[Exchange], load_at: float) -> float:
-        """Return the latest time at which the load event fired: `load_at` or an earlier request's start.
+        """Return the latest possible time of the load event: `load_at` or the start of an earlier request.
 
         Choose the time that the fewest requests of elements contradict. A request contradicts a time if it
         was under way then, because the load event would have waited for it; or if it began then or later and

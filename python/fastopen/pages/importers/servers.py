@@ -45,7 +45,7 @@ class Servers:
         return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
-        """Return the time in which the server sent the body; 0 if it is short or explained by the network."""
+        """Return the time in ms in which the server sent the body; 0 if it is short or due to the network."""
         one = self._exchanges[index]
         received_ms = one.end - one.first_byte
         if received_ms < _SLOW_MS or self._reached is None:

@@ -46,7 +46,7 @@ def is_coded(body: bytes, codings: str) -> bool:
 
 
 def _is_text(body: bytes) -> bool:
-    """Return True if the body may be markup or a program: coded bodies begin with control characters."""
+    """Return True if the body may be markup or a script. Coded bodies begin with control characters."""
     return bool(body) and not any(byte < 9 for byte in body[:512])
 
 

@@ -50,7 +50,7 @@ def pages_of(
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each exchange to which nothing refers to the page of its Referer, or else to the page whose root
-    precedes it. Parts of other pages, and requests that another visit repeated, are left out."""
+    precedes it. Leave out parts of other pages, and repeated requests, which belong to another visit."""
     placed = set().union(*grown)
     others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}

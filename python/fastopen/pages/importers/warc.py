@@ -209,7 +209,7 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of _KINDS, and for each warcinfo record the name of its software, which may be empty.
+    """Yield the records of the kinds in _KINDS, and for each warcinfo record its software's name or "".
     Raises InputError at a damaged record; with `lenient`, continues at the next record that can be found."""
     if not file.seek(0, io.SEEK_END):
         return  # an empty file cannot be mapped
@@ -288,7 +288,7 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 class _Window(io.RawIOBase):
-    """The part of a mapped file from `start` on, as a file."""
+    """A file object for the part of a mapped file from `start` to the end."""
 
     def __init__(self, mapped: mmap.mmap, start: int) -> None:
         self._mapped, self._at, self._start = mapped, start, start
@@ -392,7 +392,7 @@ def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the URL. An IP address is replaced by the host name in the request's Host header, if any."""
+    """Return the URL, with an IP address replaced by the host name in the request's Host header, if any."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url

@@ -86,7 +86,7 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Return the numbers of the URLs that the text may contain, ascending. All other URLs are absent."""
+        """Return the numbers of the URLs that may be in the text, ascending. No other URL is in the text."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])

@@ -273,7 +273,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content if it, or its form in the body's charset, is as long as the body; else None."""
+    """Return the content, as is or in the body's charset, if it then has the body's size; otherwise None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

@@ -147,8 +147,8 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 def _body(
     entry: Mapping[str, Any], response: Mapping[str, Any], got: Pairs, method: str, status: int, notes: Notes
 ) -> int:
-    """Return the size of the response's body as sent: the recorded size, or else Content-Length or the size
-    of unencoded content, if that is slightly smaller. If no size was recorded, guess it."""
+    """Return the size of the response's body as sent: the recorded size, or instead a slightly smaller
+    Content-Length or size of unencoded content. If no size was recorded, estimate the size."""
     if body_is_empty(method, status):
         return 0
     content = coerce.mapping(response.get("content"))
@@ -192,7 +192,7 @@ def _guessed_body(
             notes.add("body_transfer")
             return max(0, transferred - head)
     if whole:
-        # If old versions of Chrome do not know the saving, they write one larger than the content.
+        # Old versions of Chrome write a saving larger than the content if they do not know the saving.
         saved = coerce.size(content.get("compression")) or 0
         if saved > whole:
             saved = 0
