@@ -36,7 +36,7 @@ class WorkerThreads:
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
         async with self._free:
             ended: Future[Result] = Future()
-            ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work goes on
+            ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work continues
 
             def work() -> None:
                 try:

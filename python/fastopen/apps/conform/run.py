@@ -81,7 +81,7 @@ class Conformance:
         )
 
     def tallies(self) -> Iterator[Tally]:
-        """Group the results by the scripts' folders."""
+        """Yield the numbers of scripts by outcome, for each folder of scripts."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)

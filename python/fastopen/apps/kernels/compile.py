@@ -77,7 +77,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile with `jobs` compilers, pass the count of files to `compiled`, and return the program."""
+    """Compile with `jobs` compilers and return the program. `compiled` gets the number of files so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     files = 0

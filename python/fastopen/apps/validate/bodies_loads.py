@@ -81,7 +81,7 @@ def validate_bodies(
     screenshots: bool,
     watch: Callable[[str], Watch],
 ) -> Iterator[BodiesValidation]:
-    """Load each page once with its recorded responses. Raises InputError, MachineError."""
+    """Load each page with its recorded responses, and yield the results. Raises InputError, MachineError."""
     client = {"kind": CHROMIUM.label, "screenshot": screenshots}
     recorded = Origins(bodies="recorded")
     for one in imported:

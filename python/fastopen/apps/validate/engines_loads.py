@@ -61,7 +61,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def allowed_ms(self) -> float:
-        """Return the allowed difference of the engines: see RULE."""
+        """Return the largest allowed difference between the engines' page load times, in ms: see RULE."""
         connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
@@ -233,7 +233,7 @@ def _share(cell: CellResult) -> float:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return the verdict as text, with its figures."""
+    """Return the verdict: the first cell that disagrees, or the largest differences if all cells agree."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]
