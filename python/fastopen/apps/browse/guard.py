@@ -1,7 +1,7 @@
 """Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
 
 Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
-machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script."""
+machine (against DNS rebinding). Other pages cannot show ours in a frame, and inline scripts do not run."""
 
 import hmac
 import os

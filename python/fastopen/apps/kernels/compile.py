@@ -19,7 +19,7 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Options that newer kernels no longer have. This one is part of CONFIG_SYSCTL there.
+# Options that newer kernels no longer have: there, CONFIG_SYSCTL includes CONFIG_PROC_SYSCTL.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save

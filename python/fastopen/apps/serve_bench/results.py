@@ -130,7 +130,7 @@ class CellRow:
 
     @property
     def segments(self) -> BenchFigure | None:
-        """Return the server's TCP segments per transaction."""
+        """Return the median, over the repeats, of the server's TCP segments per transaction."""
         return self._figure([segments(one) for one in self.records.values()])
 
     @property
@@ -143,7 +143,7 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the change of the threads' time in percent of the baseline's time in the same repeat."""
+        """Return the median change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
