@@ -210,7 +210,7 @@ def _of_shard(store: RunStore) -> str:
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
-    """Print the faults and the place of a run, write its report, and return the exit code."""
+    """Print the faults and the place of a run, write its report if requested, and return the exit code."""
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
