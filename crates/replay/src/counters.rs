@@ -8,7 +8,7 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::lock;
 
-/// Byte counts of a stream, and times in nanoseconds of the monotonic clock; `None` before the first call.
+/// Byte counts of a stream, and times in ns of the monotonic clock: `None` before the first read or write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
     /// Time of the first write.
