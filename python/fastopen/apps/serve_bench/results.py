@@ -95,7 +95,7 @@ class CellRow:
     asked: int
     """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Maps each kind of reason for invalid records to their number and the detail of the first record."""
+    """Maps each kind of invalid record to the number of such records and the detail of the first one."""
     seed: int
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Load recorded pages with their own bodies in Chromium, and count the recorded requests that it makes."""
+"""Load recorded pages in Chromium with the recorded bodies, and count the recorded requests that it makes."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence

@@ -170,7 +170,7 @@ def _has_mptcp_sockets() -> bool:
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
     """Return the listening TCP or MPTCP socket behind a process's descriptor; None if it is another kind of
-    socket, does not listen, or cannot be read. `is_tcp`: its inode is listed as a TCP listener."""
+    socket, does not listen, or cannot be read. `is_tcp` is True if its inode is listed as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
