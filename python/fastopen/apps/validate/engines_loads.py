@@ -87,7 +87,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the PLT with the program's link minus the PLT with the kernel's link."""
+        """Return how much longer the PLT is with the program's link than with the kernel's, in ms."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
