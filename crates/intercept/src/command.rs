@@ -174,7 +174,7 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
 }
 
 /// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder. Otherwise
-/// the reader of a pipe would wait for the end of this process. The command has its own copies.
+/// the reader of an inherited pipe would wait until this process ends. The command has its own copies.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {

@@ -23,7 +23,7 @@ pub(crate) struct DeferredConnect {
     /// The thread that called `connect`.
     pub(crate) task: Rc<Task>,
     pub(crate) descriptor: i32,
-    /// `SO_COOKIE` of the socket, because the descriptor may be reused.
+    /// `SO_COOKIE` of the socket, which shows later if the descriptor was reused for another socket.
     pub(crate) cookie: u64,
 }
 

@@ -25,7 +25,7 @@ const LONGEST: u32 = 128;
 /// address.
 const UNIX: u32 = 110;
 
-/// Holds `listen`, `getpeername`, and `connect` if `addrlen` is possible for an Internet address.
+/// Holds `listen`, `getpeername`, and each `connect` whose `addrlen` is within the limits and not [`UNIX`].
 static PROGRAM: [sock_filter; 12] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 8),

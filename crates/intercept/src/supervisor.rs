@@ -127,8 +127,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the thread of a call and a duplicate of the call's TCP socket; None if the descriptor is no
-    /// TCP socket. Counts connections of Multipath TCP, whose subflows the kernel creates without a call.
+    /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
+    /// open TCP socket, or the call is no longer held. Counts a `connect` of Multipath TCP as not helped.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
@@ -143,8 +143,8 @@ impl Supervisor {
         Ok(is_meant.then_some((task, descriptor)))
     }
 
-    /// Returns the thread of a call and a duplicate of the call's descriptor. Keeps a handle of the last
-    /// thread, because often one thread makes many calls.
+    /// Returns the calling thread, and a duplicate of the call's descriptor or the error of duplicating it.
+    /// Keeps a handle of the last thread, because one thread often makes many calls.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());

@@ -23,7 +23,7 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request to the thread for the connections so far. Later connections get ports from `next_port` on.
+/// A request to the supervising thread: see [`Watch::connections`].
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
@@ -98,7 +98,7 @@ impl Drop for Watch {
 
 /// Answers held calls and requests until the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
-    // The listener is polled no more after POLLHUP, because it would always be ready.
+    // False after POLLHUP: the listener would always be ready, so it is no longer polled.
     let mut anybody = true;
     loop {
         let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];

@@ -101,7 +101,7 @@ impl CoreTime {
 }
 
 /// Returns the total run time so far of the threads for which `wanted` returns true, in ns (`schedstat`).
-/// `wanted` gets a process ID and a thread's name. Only existing threads in `/proc` are counted.
+/// `wanted` gets a process ID and a thread's name. Threads that have ended are not counted.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
     let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sum = 0;

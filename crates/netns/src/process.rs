@@ -337,13 +337,13 @@ pub fn unblock_signals() -> Result<()> {
     SigSet::all().thread_unblock().doing(|| "unblocking signals".into())
 }
 
-/// Returns the number of voluntary context switches of a process as text; None if it has ended.
+/// Returns the number of voluntary context switches of a process as text; None if the process has ended.
 pub fn voluntary_switches(pid: u32) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).map(str::to_owned)
 }
 
-/// Returns the CPU time of a process in user mode; None if it has ended.
+/// Returns the CPU time of a process in user mode; None if the process has ended.
 pub fn user_time(pid: u32) -> Option<Duration> {
     const TICKS_A_SECOND: u64 = 100;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -199,7 +199,7 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// Starts (`silent`) or stops dropping all packets to `part` of a local network without a reply.
+    /// With `silent`, drops all packets to `part` of a local network without a reply; otherwise stops this.
     ///
     /// # Errors
     /// Errors of the kernel.

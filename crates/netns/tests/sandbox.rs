@@ -34,8 +34,8 @@ const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 1));
 const OTHERS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 2, 77, 78)), IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 77, 78))];
 
-/// Runs `inside` in a separate process with its own user, mount and network namespaces. `name`: the test that
-/// calls this.
+/// Runs `inside` in a separate process with its own user, mount and network namespaces. `name` is the name
+/// of the calling test.
 fn in_sandbox(name: &str, inside: fn()) {
     if std::env::var(INSIDE).is_ok_and(|wanted| wanted == name) {
         inside();
@@ -53,8 +53,8 @@ fn in_sandbox(name: &str, inside: fn()) {
     assert!(done.status.success() && output.contains("1 passed"), "{output}");
 }
 
-/// Returns two namespaces, connected by a veth pair (`eth0` in each). Every address of an end's networks is
-/// local to it.
+/// Returns two namespaces, connected by a veth pair (`eth0` in each). Each namespace has two networks, and
+/// every address in them is local to that namespace.
 fn two_hosts() -> (NetNs, NetNs) {
     let (near, far) = (NetNs::create().expect("near"), NetNs::create().expect("far"));
     let end = |namespace| VethEnd { name: "eth0", mac: MAC, namespace };

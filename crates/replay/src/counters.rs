@@ -8,18 +8,18 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::lock;
 
-/// Byte counts of a stream, and times in nanoseconds of the monotonic clock.
+/// Byte counts of a stream, and times in ns of the monotonic clock: `None` before the first read or write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
     /// Time of the first write.
     pub first_write_ns: Option<u64>,
     /// Time of the first read.
     pub first_read_ns: Option<u64>,
-    /// Time of the latest read.
+    /// Time of the latest read so far.
     pub last_read_ns: Option<u64>,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Time of the latest write.
+    /// Time of the latest write so far.
     pub last_write_ns: Option<u64>,
     /// Bytes written.
     pub bytes_written: u64,

@@ -150,7 +150,7 @@ impl Asked {
 }
 
 impl Conduct {
-    /// Returns true if a query is answered. `first`: it is the first for its name and type.
+    /// Returns true if a query is answered. `first` is true for the first query for its name and type.
     fn answers(self, first: bool) -> bool {
         match self {
             Self::Answers | Self::Nxdomain => true,

@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
 
-/// Number of pieces of a paced body.
+/// Maximum number of pieces of a paced body.
 const PIECES: u64 = 100;
 /// Minimum size of a piece, unless it exceeds half of the body: a full TCP segment less the 9 bytes of a DATA
 /// frame's header (RFC 9113 section 4.1). One byte more would need a second packet, and Linux counts windows

@@ -120,8 +120,8 @@ impl ObservedStream {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }
 
-    /// Waits for the client's first bytes, and returns true if they start with `bytes`: at most 4 bytes that
-    /// the client sends together. The bytes stay in the socket.
+    /// Waits for the client's first bytes, and returns true if they start with `bytes`, which are at most 4
+    /// and must arrive together. The received bytes stay in the socket.
     pub async fn begins_with(&self, bytes: &[u8]) -> bool {
         let mut first = [0; 4];
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))

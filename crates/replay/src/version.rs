@@ -43,8 +43,8 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the ALPN protocol identifier (RFC 7301). An origin offers only this protocol, so a response
-    /// proves that the connection uses this version.
+    /// Returns the ALPN protocol identifier (RFC 7301). An origin accepts only the protocol of its version,
+    /// and over TCP `h2` if the version is HTTP/3.
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Self::Http10 => b"http/1.0",

@@ -48,7 +48,7 @@ PLACEHOLDERS: Final = {
 
 
 class TopicCommand(TyperCommand):
-    """A command with help by topic, which has headings even without frames."""
+    """A command whose help can be limited to a topic. Options have headings even if Rich's frames are off."""
 
     first_options: Sequence[str] = ()
     examples: Mapping[str, str] = {}  # set again for a command, never changed

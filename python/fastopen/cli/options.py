@@ -36,7 +36,7 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each factor.
 
-    The command's argument `written` maps factors' names to given values. `defaults`: its own defaults."""
+    The command's argument `written` maps factors' names to given values or the command's `defaults`."""
     listed = list(factors)
     own_defaults = dict(defaults or {})
 

@@ -61,7 +61,7 @@ def print_message(line: str | Text, style: str = "") -> None:
 
 
 def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
-    """Format a number: `+0.1` if `sign`, but `0.0` without a sign; `-` for None."""
+    """Format a number, or `-` for None. With `sign`, positive numbers get a `+`; zero never has a sign."""
     if value is None:
         return "-"
     rounded = round(value, digits) or 0.0

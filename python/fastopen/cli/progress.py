@@ -75,7 +75,7 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows the progress of a run. Without a `pace`, it estimates the remaining time from a load's mean.
+    """Shows the progress of a run. Without a `pace`, it estimates the time left from the mean time of a load.
 
     `expected_s` is the estimate that was printed before the run, 0 for none. If the run takes much longer, a
     new estimate is printed once the pace is known, followed by the text that `shorter` returns for it. The

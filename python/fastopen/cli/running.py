@@ -100,7 +100,7 @@ def _run_on_kernels(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield the options. Unless `address` is None, they use the workers of the scheduler at `address`."""
+    """Yield options that use the workers of the scheduler at `address`; `options` itself if that is None."""
     if address is None:
         yield options
         return
@@ -133,7 +133,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the expected time if it is long. Return the longest printed time in s, or 0."""
+    """Print the engine, and the expected time if it is long. Return the longest time printed, in s, or 0."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -210,7 +210,7 @@ def _of_shard(store: RunStore) -> str:
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
-    """Print the faults and the place of a run, write its report, and return the exit code."""
+    """Print the faults and the place of a run, write its report if requested, and return the exit code."""
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
@@ -295,7 +295,7 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
 
 def _name(store: RunStore) -> str | None:
     """Return the argument that names the run in commands: its name if it is among the user's runs, else its
-    folder. None if it is not kept."""
+    folder. None if the run is not kept."""
     if store.folder is None:
         return None
     return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)

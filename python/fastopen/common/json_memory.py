@@ -33,8 +33,8 @@ def is_too_much(text: str | bytes) -> bool:
 
 
 def may_take(text: str | bytes) -> int:
-    """Estimate the bytes that a JSON text takes when decoded, without the characters of its strings. Usually
-    about twice too high; more for many booleans, small numbers or empty strings."""
+    """Estimate the bytes that a JSON text takes when decoded, without the characters of its strings. The
+    estimate is usually twice the true size, or more for many booleans, small numbers or empty strings."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most

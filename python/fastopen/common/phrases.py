@@ -34,7 +34,7 @@ def change(milliseconds: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Format 3.7 as `3.7 %`, without a sign."""
+    """Format a percentage without its sign: `3.7 %` for 3.7 and for -3.7."""
     return f"{abs(value):.1f}{NBSP}%"
 
 
@@ -71,7 +71,7 @@ def nonzero_with_sign(value: float) -> str:
 
 
 def saves(values: Sequence[float]) -> str:
-    """Format the range of savings: `saves 1.0 to 2.8 %`, `changes page load time by -2.8 to +5.1 %`."""
+    """Format savings: `saves 1.0 to 2.8 %`, `adds 3.0 %`, `changes page load time by -2.8 to +5.1 %`."""
     low, high = round(min(values), 1), round(max(values), 1)
     if low < 0 < high:
         return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"

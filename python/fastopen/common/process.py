@@ -46,7 +46,7 @@ def output_of(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without input and return its output. Raises OSError (TimeoutError after `timeout_s`)."""
+    """Run a program without input. Return its output and exit code. Raises OSError, such as TimeoutError."""
     try:
         return subprocess.run(
             command,

@@ -19,8 +19,8 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error: the settings with these keys exclude each other. Its texts name options:
-    `--http=1.1/2`."""
+    """Return a validator's error: the settings with these keys exclude each other. `message` and `remedy`
+    name settings by their options, such as `--http=1.1/2`."""
     context = {"message": message, "remedy": remedy, "keys": keys}
     return PydanticCustomError("conflict", "{message}: {remedy}", context)
 

@@ -86,7 +86,7 @@ class HostEngine(WorldEngine):
 
 
 class _Worlds(Closing):
-    """The running world programs. At the end of its `with` block, all of them are ended."""
+    """The running world programs. The end of the `with` block kills the programs that still run."""
 
     def __init__(self, command: Sequence[str | Path], bodies: BodiesFile, cores: Sequence[int]) -> None:
         self._command = command

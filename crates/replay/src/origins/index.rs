@@ -34,7 +34,7 @@ struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,
-    /// Set if the request has exactly the port and query of the resource's own URL.
+    /// Set if the request has exactly the method, port and query of the resource, not of an alternative.
     pub(super) exact: bool,
 }
 
@@ -76,8 +76,8 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or the nearest. If several
-    /// are equally near, successive requests get them in turn, and all later requests get the last one.
+    /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or else the nearest, if any.
+    /// If several are equally near, successive requests get them in turn, and all later requests the last.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

@@ -201,8 +201,8 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Creates the response to a request for a URL that the page does not have: 404, or a permitted CORS
-/// preflight, because a recording need not contain preflights.
+/// Creates the response to a request for a URL that the page does not have: 404, except that every CORS
+/// preflight gets a 204 that allows the request, because recordings may lack preflights.
 fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

@@ -150,7 +150,7 @@ impl Accepted {
 }
 
 /// Records that the origin sends a certificate, when the certificate's key is chosen for signing. A resumed
-/// session needs none.
+/// session needs no certificate.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

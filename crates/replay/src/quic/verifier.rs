@@ -1,4 +1,4 @@
-//! Verifies a server's certificate, and records that the server sent one. It sends none to resume a session.
+//! Verifies a server's certificate, and records that the server sent one. A resumed session has none.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 """Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
 
 Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
-machine (against DNS rebinding). No frame may show our pages. No text of a run runs as an inline script."""
+machine (against DNS rebinding). Other pages cannot show ours in a frame, and inline scripts do not run."""
 
 import hmac
 import os
@@ -75,7 +75,7 @@ Answer = Callable[..., Awaitable[None]]
 
 
 class Guarded(RequestHandler):
-    """The handler of all addresses. It reports errors as pages."""
+    """The request handler of all URLs. It shows errors to the user, usually as a page (see `write_error`)."""
 
     SUPPORTED_METHODS = ("GET",)
 
@@ -92,7 +92,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
+        """Refuse requests with a wrong Host header or without token and cookie. Put a token into a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")

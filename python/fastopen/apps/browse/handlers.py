@@ -1,4 +1,4 @@
-"""Respond to the addresses: the list of runs, a run and its sections, loads, and comparisons."""
+"""Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
 import csv
 import io
@@ -360,7 +360,7 @@ async def compared_waterfall(at: Guarded, ending: str | None) -> None:
 
 
 async def runs_compared(at: Guarded) -> None:
-    """Show two runs compared, as `fastopen compare` does."""
+    """Show the comparison of two runs, as `fastopen compare` does."""
     names = at.get_query_argument("a"), at.get_query_argument("b")
     limits = at.get_query_argument("limit", "").strip()
     if not at.is_part and not at.number("whole", 0):

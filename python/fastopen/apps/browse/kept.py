@@ -36,7 +36,7 @@ class WorkerThreads:
     async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
         async with self._free:
             ended: Future[Result] = Future()
-            ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work goes on
+            ended.set_running_or_notify_cancel()  # if the waiting request is cancelled, the work continues
 
             def work() -> None:
                 try:
@@ -119,7 +119,7 @@ class Kept:
         return await self._once(self._large, ("results", folder), folder, _results)
 
     async def source(self, folder: Path) -> Source:
-        """Return the data for all figures of a run, which needs its load records too. Raises InputError."""
+        """Return the data for all figures of a run, including its load records. Raises InputError."""
         results = await self.results(folder)
         return await self._once(self._large, ("source", folder), folder, partial(_source, results))
 

@@ -1,8 +1,8 @@
 /*
- * Included ahead of packetdrill's own source. It asks times(2) again and again until a tick has passed, for ever
- * where computing takes no time: in the virtual engine's kernel time passes only while all sleep.
+ * Included before packetdrill's own source, which calls times(2) in a loop until a tick has passed. In the
+ * virtual engine's kernel, time passes only while all processes sleep, so the loop would never end. Sleep first.
  */
-#ifndef _GNU_SOURCE /* the files that want it define it too late */
+#ifndef _GNU_SOURCE /* packetdrill's files define it after this header */
 #define _GNU_SOURCE
 #endif
 #include <sys/times.h>

@@ -81,7 +81,7 @@ class Conformance:
         )
 
     def tallies(self) -> Iterator[Tally]:
-        """Group the results by the scripts' folders."""
+        """Yield the numbers of scripts by outcome, for each folder of scripts."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
@@ -197,7 +197,7 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return packetdrill's message: the output from the first line that begins with the script's name."""
+    """Return why a script failed: packetdrill's output from the script's name on, or its time limit."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

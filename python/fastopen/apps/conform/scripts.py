@@ -1,4 +1,4 @@
-"""Find packetdrill's Fast Open scripts, choose their arguments, and count their acknowledged SYN data."""
+"""Find packetdrill's Fast Open scripts and their arguments, and count handshakes with accepted SYN data."""
 
 import re
 import shutil
@@ -151,7 +151,7 @@ KNOWN: Final = (
 
 
 def known_reason(script: str, complaint: str, linux: str) -> Known | None:
-    """Return the known reason for this complaint of a script on this version; None if there is none."""
+    """Return the known reason for a script's error message on this Linux version; None if there is none."""
     name = script.rpartition("/")[2]
     fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
     return next((known for known in fitting if known.applies_to(linux)), None)

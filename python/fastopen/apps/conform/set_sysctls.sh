@@ -1,6 +1,6 @@
 #!/bin/sh
-# set_sysctls PATH=VALUE...: sets them, and leaves a script that sets what was there before. packetdrill gives
-# its commands PACKETDRILL_PID, its own process id.
+# set_sysctls PATH=VALUE...: sets sysctls, and writes a script that restores their earlier values. packetdrill
+# sets PACKETDRILL_PID, its own process ID, in the environment of its commands.
 restore=/tmp/sysctl_restore_$PACKETDRILL_PID.sh
 echo '#!/bin/sh' > "$restore"
 chmod +x "$restore"

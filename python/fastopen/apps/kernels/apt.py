@@ -89,7 +89,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch the lists of packages. Return the error, or an empty text. Fetched lists are valid anyway."""
+        """Fetch lists of packages; those that arrive are usable. Return apt's error, or an empty text."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

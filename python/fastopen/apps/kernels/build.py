@@ -180,7 +180,7 @@ def _source(job: _Job) -> KernelSource:
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Unpack the source into `tree`. Raises InputError if a given source is damaged or links elsewhere."""
+    """Unpack the source into `tree`. Raises InputError if a given source is damaged or a link leads out."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:

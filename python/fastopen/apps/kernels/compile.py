@@ -19,7 +19,7 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Options that newer kernels no longer have. This one is part of CONFIG_SYSCTL there.
+# Options that newer kernels no longer have: there, CONFIG_SYSCTL includes CONFIG_PROC_SYSCTL.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
@@ -77,7 +77,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile with `jobs` compilers, pass the count of files to `compiled`, and return the program."""
+    """Compile with `jobs` compilers and return the program. `compiled` gets the number of files so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     files = 0

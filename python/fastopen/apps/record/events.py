@@ -52,7 +52,7 @@ class _Heads:
 
 @dataclass
 class Log:
-    """The requests of one page load, in the order of their starts, and the times of its events."""
+    """The requests of one page load, in the order of their starts, and the times of the load events."""
 
     exchanges: list[NetworkExchange] = field(default_factory=list)
     load_at: float | None = None

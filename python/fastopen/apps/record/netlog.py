@@ -1,4 +1,4 @@
-"""Read requests and responses as they crossed the wire from Chromium's log of its network (--log-net-log).
+"""Read Chromium's log of its network (--log-net-log): requests and responses as they crossed the wire.
 
 The DevTools protocol reports bodies as programs see them; this log has them before they are decoded."""
 

@@ -141,7 +141,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error with the options of its keys as place, if all keys were given as options."""
+    """Return the error. If all keys in its place were given as options, the place names these options."""
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)

@@ -50,7 +50,7 @@ def figure(values: Sequence[float], seed: int) -> BenchFigure | None:
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
-    """Return the least value that `percent` % of the counted values do not exceed; None without values."""
+    """Return the smallest value that `percent` % of the counted values do not exceed; None without values."""
     left = sum(histogram.values()) * percent / 100
     for value in sorted(histogram):
         left -= histogram[value]
@@ -78,7 +78,7 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """Return the server's TCP segments, sent and received, per transaction; None if a flood adds to them."""
+    """Return the server's TCP segments, in and out, per transaction. None with a flood or no response."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins
@@ -95,7 +95,7 @@ class CellRow:
     asked: int
     """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Maps each kind of reason for invalid records to their number and the detail of the first record."""
+    """Maps each kind of invalid record to the number of such records and the detail of the first one."""
     seed: int
 
     @cached_property
@@ -130,7 +130,7 @@ class CellRow:
 
     @property
     def segments(self) -> BenchFigure | None:
-        """Return the server's TCP segments per transaction."""
+        """Return the median, over the repeats, of the server's TCP segments per transaction."""
         return self._figure([segments(one) for one in self.records.values()])
 
     @property
@@ -143,7 +143,7 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the change of the threads' time, in percent of the baseline in the same repeat."""
+        """Return the median change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         return self._figure([100 * (after - before) / before for before, after in pairs if before and after])

@@ -89,7 +89,7 @@ class Pruning:
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove files. Return their number and their total size in bytes. Raises InputError."""
+    """Remove damaged and selected files. Return their number and their size in bytes. Raises InputError."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):

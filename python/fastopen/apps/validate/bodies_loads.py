@@ -1,4 +1,4 @@
-"""Load recorded pages with their own bodies in Chromium, and count the recorded requests that it makes."""
+"""Load recorded pages in Chromium with the recorded bodies, and count the recorded requests that it makes."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,7 @@ def validate_bodies(
     screenshots: bool,
     watch: Callable[[str], Watch],
 ) -> Iterator[BodiesValidation]:
-    """Load each page once with its recorded responses. Raises InputError, MachineError."""
+    """Load each page with its recorded responses, and yield the results. Raises InputError, MachineError."""
     client = {"kind": CHROMIUM.label, "screenshot": screenshots}
     recorded = Origins(bodies="recorded")
     for one in imported:

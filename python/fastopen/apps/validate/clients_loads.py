@@ -72,7 +72,7 @@ def compare_clients(
     *,
     draws: int = 1,
 ) -> Iterator[ClientComparison]:
-    """Load each page in each client, without TFO and with warm cookies. Raises MachineError."""
+    """Compare each page's loads by the clients, without TFO and with warm cookies. Raises MachineError."""
     clients = {"kind": list(COMPARED)}
     for page in pages:
         watcher = watch(page.name)

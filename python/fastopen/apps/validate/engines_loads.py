@@ -61,7 +61,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def allowed_ms(self) -> float:
-        """Return the allowed difference of the engines: see RULE."""
+        """Return the largest allowed difference between the engines' page load times, in ms: see RULE."""
         connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
         rate = self.network.up.rate_bit_per_s
         bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
@@ -87,7 +87,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the PLT with the program's link minus the PLT with the kernel's link."""
+        """Return how much longer the PLT is with the program's link than with the kernel's, in ms."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
@@ -233,7 +233,7 @@ def _share(cell: CellResult) -> float:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return the verdict as text, with its figures."""
+    """Return the verdict: the first cell that disagrees, or the largest differences if all cells agree."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]

@@ -188,7 +188,7 @@ def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
 
 def spanned(values: Iterable[float]) -> tuple[float, float] | None:
     """Return the range of the central 90 % of the values. With fewer than FULL_MIN values, return the range
-    of all values, and with fewer than VALUES_MIN None."""
+    of all values; with fewer than VALUES_MIN values, return None."""
     listed = list(values)
     if len(listed) < VALUES_MIN:
         return None
@@ -201,7 +201,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the absolute errors, and the percentage of predicted ranges that include the measured time."""
+    """Return the median and worst errors, and the percentage of ranges that include the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

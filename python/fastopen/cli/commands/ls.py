@@ -93,6 +93,6 @@ def _pages(names: Sequence[str]) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Format a size for a list, rounded up to two significant digits, but never finer than one kilobyte."""
+    """Format a size for a list. Round it up to two digits, or to a whole kilobyte if that is coarser."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return units.format_bytes(-(-size // step) * step)

@@ -141,7 +141,7 @@ def _only(asked: str, names: list[str]) -> str:
 
 
 def _at(path: Path, *, of_variable: bool) -> Kernel:
-    """Return the kernel whose program or folder is at `path`, with the manifest in its folder."""
+    """Return the kernel whose program or folder is at `path`. Raises MachineError if none is there."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())

@@ -1,9 +1,9 @@
-// Fetches the parts of a page that take long, where they are wanted; and steps through lists by key.
+// Fetches the slow parts of a page when they become visible, and steps through lists with keys.
 "use strict";
 (() => {
   document.documentElement.classList.add("scripts");
 
-  // A part is a piece of HTML of ours, in which scripts do not run. Parts within it follow.
+  // Fills a place with the HTML of a part, then fills the parts within it. Scripts in this HTML do not run.
   async function fill(place) {
     place.dataset.asked = "";
     let answer;
@@ -22,7 +22,7 @@
     fillOpen(place);
   }
 
-  // What is folded away waits until it is opened.
+  // Fills the parts that were not requested yet, except those in closed <details> elements.
   function fillOpen(within) {
     const wanted = [...within.querySelectorAll("[data-part]:not([data-asked])")]
       .filter((place) => !place.closest("details:not([open])"));

@@ -37,7 +37,7 @@ class ClientFail(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of a connection. `answered_ms`: time from its start to the first bytes of the response."""
+    """The outcome of a connection. `answered_ms` is the time from its start to the response."""
 
     opening: Opening
     error: str | None

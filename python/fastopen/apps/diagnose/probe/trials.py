@@ -140,7 +140,7 @@ def _least_ms(trials: list[Trial]) -> float | None:
 
 
 def _carried(trial: Trial) -> bool:
-    """Return True if the SYN carried data, because a cookie was available."""
+    """Return True if the trial's outcome shows that its SYN carried data, accepted or not."""
     if trial.opening is Opening.PLAIN:
         return False
     not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED
@@ -148,7 +148,7 @@ def _carried(trial: Trial) -> bool:
 
 
 def _failed(trial: Trial) -> bool:
-    """Return True if a connection failed with data in its SYN, although the plain connection was answered."""
+    """Return True if a trial got no response, and the kernel gives no reason why Fast Open failed."""
     return trial.error is not None and trial.client_fail is ClientFail.NONE
 
 

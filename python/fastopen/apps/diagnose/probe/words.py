@@ -38,7 +38,7 @@ _ROWS: Final = {
 
 
 def consistent(found: Probed) -> tuple[Behaviour, ...]:
-    """Return the behaviours that explain the findings: this end cannot distinguish them. Empty if unknown."""
+    """Return the behaviours that explain the findings equally well from this end's view; empty if unknown."""
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:

@@ -35,7 +35,7 @@ class LocalListener:
     address: str
     port: int
     queue: int | None
-    """TCP_FASTOPEN: connections with SYN data that may wait for the end of the handshake; 0: no Fast Open."""
+    """TCP_FASTOPEN: the most connections with SYN data that may be in their handshake; 0: no Fast Open."""
     mptcp: bool = False
     able: bool = True
     """False if the socket uses MPTCP, for which this kernel has no Fast Open (before Linux 6.2)."""
@@ -160,7 +160,7 @@ def _asked(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this machine has MPTCP sockets. No file lists them, so each socket must be checked."""
+    """Return True if this network namespace has MPTCP sockets. No file lists them, so all must be checked."""
     try:
         rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
     except OSError:
@@ -170,7 +170,7 @@ def _has_mptcp_sockets() -> bool:
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
     """Return the listening TCP or MPTCP socket behind a process's descriptor; None if it is another kind of
-    socket, does not listen, or cannot be read. `is_tcp`: its inode is listed as a TCP listener."""
+    socket, does not listen, or cannot be read. `is_tcp` is True if its inode is listed as a TCP listener."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None

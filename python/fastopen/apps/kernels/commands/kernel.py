@@ -136,7 +136,7 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """Return a kernel as JSON: its program's path, its manifest, and if it is `outdated`."""
+    """Return a kernel as JSON: its program's path, its manifest, and whether it is `outdated`."""
     outdated = is_outdated(kernel)
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 

@@ -53,7 +53,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a note for each unexpected fact, with its number of connections, calls or times."""
+    """Yield a note for each unexpected fact about the connections, and one for counters that have grown."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
