@@ -90,8 +90,9 @@ def _in_one_line() -> Iterator[None]:
             remedy = nearest(option, found.possibilities or (), f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
         if option:  # with a value too many, or without one
-            fault = "needs a value; add it" if "requires" in found.message else "takes no value; drop it"
-            raise InputError(fault, option) from None
+            if "requires" in found.message:
+                raise InputError("needs a value", option, f"write {option} VALUE") from None
+            raise InputError("takes no value", option, "drop it") from None
         if isinstance(error.__context__, ValidationError):
             raise input_error(error.__context__, found.param.opts[0]) from None
         message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")

@@ -215,7 +215,7 @@ class RunSettings:
 
 def _with_control(experiment: Experiment) -> Experiment:
     if BASELINE.name not in experiment.arms:
-        message = f"loads the transport {BASELINE.name!r} twice"
+        message = f"needs the transport {BASELINE.name}, which it loads twice"
         raise InputError(message, "--aa", f"add {BASELINE.name} to --transports")
     arms: list[ArmName] = [name for name in experiment.arms if name != CONTROL.name]
     arms.insert(arms.index(BASELINE.name) + 1, CONTROL.name)

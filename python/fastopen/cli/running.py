@@ -39,7 +39,7 @@ from fastopen.workflows.workers import workers_at
 
 # The reasons for which loads are repeated, in words.
 DISTURBED: Final[dict[str, str]] = {
-    InvalidKind.FAULT: "a world failed",
+    InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
     InvalidKind.LINK_LATE: "the machine was too slow (--engine virtual does not depend on its speed)",
 }

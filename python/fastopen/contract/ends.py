@@ -57,7 +57,7 @@ def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:
         remedy = f"use --tls=1.3, or {otherwise}"
         raise conflict("HTTP/3 runs over QUIC, which needs TLS 1.3", remedy, "origins.http", "tls.version")
     if tcp.congestion_control not in QUIC_CONGESTION_CONTROLS:
-        message = "HTTP/3 runs over QUIC, which has a congestion control of its own"
+        message = f"HTTP/3 works only with {' or '.join(QUIC_CONGESTION_CONTROLS)}"
         remedy = f"use --congestion-control={'/'.join(QUIC_CONGESTION_CONTROLS)}, or {otherwise}"
         raise conflict(message, remedy, "origins.http", "tcp.congestion_control")
 

@@ -100,7 +100,7 @@ class Origins(Part):
 
     @property
     def all_quic(self) -> bool:
-        """Return True if all hosts speak HTTP/3, so that no connection can use TFO."""
+        """Return True if all hosts speak HTTP/3 over TLS. Arms with TFO are left out: QUIC has no SYN."""
         return self.http == "3"
 
     @model_validator(mode="after")

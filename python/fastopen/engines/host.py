@@ -79,7 +79,7 @@ class WorldEngine:
 
 
 class HostEngine(WorldEngine):
-    """An engine with worlds on this machine's kernel."""
+    """An engine that runs worlds on this machine's kernel, in real time."""
 
     def __init__(self, program: Path, parallel: int | None = None) -> None:
         super().__init__([program], default_parallel() if parallel is None else parallel)

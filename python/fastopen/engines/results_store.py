@@ -223,7 +223,7 @@ class ResultsStore:
 
     def _hold_against(self, name: str, data: bytes, result: Result) -> None:
         """Compare a result with the stored one, and replace the stored one if it is damaged. If both are
-        intact and differ, use neither any more, and raise MachineError."""
+        intact but differ, move both to the folder DISPUTED and raise MachineError."""
         try:
             there = read_result(self.files, name)
         except DamagedResultError:

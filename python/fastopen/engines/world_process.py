@@ -175,7 +175,7 @@ class WorldProcess:
         if self.missing:
             code = self.process.returncode
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            hint = f"; {VARIABLE} must name fastopen-world" if code == 0 and VARIABLE in os.environ else ""
+            hint = f"; unset {VARIABLE}, or correct it" if code == 0 and VARIABLE in os.environ else ""
             return f"the world program {how} before its loads were done{hint}{self._last_line()}"
         return None
 

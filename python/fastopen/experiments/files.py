@@ -55,8 +55,8 @@ def load_rigs(name_or_path: str) -> RigSpace:
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
     if not space.properties:
-        remedy = "add [[rig]] tables (docs/paper.md)"
-        raise InputError("--explain needs candidate test setups", str(path), remedy)
+        message = "--explain compares possible test conditions with published figures"
+        raise InputError(message, str(path), "add [[rig]] and [published] tables (docs/json.md)")
     return space
 
 

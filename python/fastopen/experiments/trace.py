@@ -13,7 +13,7 @@ MAX_BYTES: Final = 11 * MAX_LINES
 
 
 def read_trace(path: Path | str) -> list[int]:
-    """Return the milliseconds of a trace file, in order. Raises InputError with file and line."""
+    """Return the times in a trace file, in milliseconds. Raises InputError with file and line."""
     path = Path(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode("ascii")

@@ -185,7 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the most changed requests that both paths have, then on requests of only one."""
+    """Yield a clause on the most changed requests of both critical paths, then on requests of only one."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:

@@ -121,7 +121,8 @@ def failing(place: str) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         message = f"{place}: the run cannot be written: {error}"
-        raise MachineError(message, "free some space there, or use another folder") from None
+        remedy = "free some space there, raise ulimit -f, or use another folder"
+        raise MachineError(message, remedy) from None
     except sqlite3.DatabaseError as error:  # rows that contradict each other
         raise damaged(error, place) from None
 

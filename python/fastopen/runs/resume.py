@@ -75,10 +75,10 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return a field's option and the values in its notation; all unchanged if no option sets the field."""
+    """Return a field's option and the values in its notation; both as in JSON if no option sets the field."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):
             write = factor.quantity.write
             return factor.flag, *("none" if one is None else write(one) for one in values)
-    return field, *values
+    return field, *(repr(one) if isinstance(one, str) else one for one in values)

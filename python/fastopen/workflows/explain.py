@@ -145,7 +145,7 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out one page at a time."""
+        """Return how many savings agree in a cross-validation that leaves out a page (or cell) at a time."""
         return _predicted(self.tried, self.cells)
 
     def predicted_gained(self, one: Property) -> int:

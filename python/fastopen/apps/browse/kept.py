@@ -115,7 +115,7 @@ class Kept:
         return await self._once(self._small, ("counts", folder), folder, _counts)
 
     async def results(self, folder: Path) -> Results:
-        """Return a run's results for the verdict, read only from its table of loads. Raises InputError."""
+        """Return a run's results for the verdict, without data that only figures need. Raises InputError."""
         return await self._once(self._large, ("results", folder), folder, _results)
 
     async def source(self, folder: Path) -> Source:

@@ -86,7 +86,7 @@ def _replays(imported: Iterable[ImportedPage], rules: Rules) -> tuple[list[Repla
 
 
 def _plan(replay: Replay, engine: EngineName, repeats: int) -> Plan:
-    """Plan a replay. A job may take the usual limit or TIMEOUT_FACTOR times the recorded time, if longer."""
+    """Plan a replay. A load may take the usual limit or, if longer, TIMEOUT_FACTOR times its recording."""
     asked = replay.experiment(repeats).model_copy(update={"engines": [engine]})
     plan = make_plan(asked, [replay.loaded_page()])
     least = min(round(TIMEOUT_FACTOR * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)

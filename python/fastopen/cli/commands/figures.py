@@ -37,6 +37,7 @@ def command(
         source = read_source(store)
     made = [*overview_figures(source), *(load_figures(source) if loads else ())]
     if not made:
-        raise InputError("has no valid load to draw", str(folder), "run fastopen show for the reasons")
+        remedy = f"run fastopen show {folder} for the reasons"
+        raise InputError("has no valid load to draw", str(folder), remedy)
     written = write_figures(made, output, [form for form in FORMATS if form in asked])
     print_line(f"{len(written)} files in {output}")

@@ -50,8 +50,12 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
                 # Some recorders, such as Playwright, zip a HAR with its bodies in separate files.
                 return _har(container, hars[0], str(path), lenient)
             if not names:
-                message = "the ZIP holds no archive/*.warc.gz and not exactly one HAR"
-                raise InputError(message, str(path), "unpack it and pass the recordings")
+                if hars:
+                    raise InputError(
+                        f"the ZIP holds {len(hars)} HARs", str(path), "unpack it and pass the HARs"
+                    )
+                message = "the ZIP holds no recording (archive/*.warc.gz or a HAR)"
+                raise InputError(message, str(path), "download or export it again")
             roots = _listed(container)
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)

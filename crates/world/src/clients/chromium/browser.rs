@@ -25,7 +25,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The file with the browser's standard error, in the browser's folder.
 const OUTPUT: &str = "stderr";
-/// Timeout of the start, in nanoseconds.
+/// Maximum time for the browser to start and answer its first call, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a method call, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;

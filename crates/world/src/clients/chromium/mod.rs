@@ -1,8 +1,8 @@
 //! Uses unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser serves all loads of a world. Each load uses a new browser context, or the context of its
-//! earlier visit. Connections and their evidence come from the kernel, as for any command. Times come from
-//! the browser, whose clock is the monotonic clock.
+//! One browser serves the loads of a world, unless it crashes or does not finish a load. Each load uses a new
+//! browser context, or the context of its earlier visit. Connections and their evidence come from the kernel.
+//! Times come from the browser, whose clock is the monotonic clock.
 
 mod browser;
 mod conduct;

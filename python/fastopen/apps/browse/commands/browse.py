@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli.output import print_line, print_message
-from fastopen.common.errors import unreadable
+from fastopen.common.errors import InputError, unreadable
 from fastopen.runs import runs_folder
 
 PANEL: Final = "Read a result"
@@ -32,6 +32,10 @@ def command(
     if folder is not None:
         try:
             list(folder.iterdir())
+        except FileNotFoundError:
+            raise InputError(
+                "no such folder", str(folder), "give a folder of runs, or none for yours"
+            ) from None
         except OSError as error:
             raise unreadable(folder, error) from None
 

@@ -42,7 +42,7 @@ NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOT
 
 @dataclass(frozen=True)
 class GuestServer:
-    """A program that serves at a host of the world."""
+    """A server program that runs on a host of the world."""
 
     host: str
     command: list[str]
