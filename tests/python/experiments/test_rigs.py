@@ -143,5 +143,5 @@ def test_each_packaged_rig_can_be_set_up() -> None:
 
 
 def test_an_experiment_without_rigs_is_told_so() -> None:
-    with pytest.raises(InputError, match="--explain needs candidate test setups"):
+    with pytest.raises(InputError, match="--explain compares possible test conditions"):
         load_rigs("broken-paths")

@@ -197,5 +197,5 @@ def test_a_har_that_its_recorder_zipped_is_read_under_the_zips_name(tmp_path: Pa
     assert (found.page.name, found.page.url) == ("mine", "http://a.test/")
     with zipfile.ZipFile(path, "w") as container:
         container.writestr("a.css", "a{}")
-    with pytest.raises(InputError, match="holds no archive"):
+    with pytest.raises(InputError, match="holds no recording"):
         load_pages([path])

@@ -271,7 +271,7 @@ def test_a_wacz_that_lists_nothing_has_the_page_of_its_archive(tmp_path: Path) -
     assert initiators(found) == INITIATORS
 
 
-@pytest.mark.parametrize(("cut", "words"), [(200, "not a readable ZIP file"), (0, "holds no archive")])
+@pytest.mark.parametrize(("cut", "words"), [(200, "not a readable ZIP file"), (0, "holds no recording")])
 def test_a_zip_that_is_damaged_or_no_wacz_is_an_error(tmp_path: Path, cut: int, words: str) -> None:
     file = tmp_path / "my.wacz"
     if cut:
