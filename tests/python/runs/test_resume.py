@@ -433,7 +433,7 @@ def test_a_full_disk_is_reported_and_the_run_is_resumed_when_there_is_some(
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 3, ended.stderr
     assert f"error: {kept}: the run cannot be written: " in ended.stderr
-    assert "free some space there, or use another folder" in ended.stderr
+    assert "free some space there, raise ulimit -f, or use another folder" in ended.stderr
     finished = done(kept)
     assert 0 < len(finished) < 90
     resumed = fastopen("resume", kept, "-q")

@@ -380,7 +380,7 @@ def test_a_port_that_is_taken_and_a_folder_that_is_not_there_are_input_errors(
     assert "in use; leave it out to use a free one" in done.stderr
     done = fastopen("browse", tmp_path / "none")
     assert done.returncode == 2
-    assert "cannot be read" in done.stderr
+    assert "no such folder" in done.stderr
 
 
 @pytest.mark.slow
