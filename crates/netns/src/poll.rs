@@ -14,7 +14,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 /// a small timer slack (`select_estimate_accuracy`); a [`Timer`] is exact.
 ///
 /// # Errors
-/// Errors of `ppoll`. A signal is no error: the function then returns early.
+/// Errors of `ppoll`. A signal is not an error: it makes the function return early.
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match ppoll(&mut polled, timeout_ns.map(time_spec), None) {

@@ -16,7 +16,7 @@ from fastopen.report.model import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
-# The smallest saving that is printed as more than 0.0 ms.
+# The smallest difference that is printed as more than 0.0 ms.
 SHOWN_MS: Final = 0.05
 # Factors that a remedy changes; they are not part of a row's name.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
@@ -124,19 +124,19 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
         f" {span([one.added_ms for one in costs], 'ms')} ({percent}) to page load time compared with"
         f" {small} ({CHAIN_BYTES[small]:,} bytes)"
     )
-    words = dict.fromkeys(remedy for one in costs for remedy in one.remedied_ms)
-    saved = {
-        remedy: [one.large_ms - one.remedied_ms[remedy] for one in costs if remedy in one.remedied_ms]
-        for remedy in words
-    }
-    by_saving = sorted(saved, key=lambda remedy: -max(saved[remedy]))
-    parts = [f"{one} ({span(saved[one], 'ms')})" for one in by_saving if max(saved[one]) >= SHOWN_MS]
-    nothing = [one for one in by_saving if max(saved[one]) < SHOWN_MS]
-    if parts:
-        sentence += f"; time is saved by {listed(parts)}"
-    if nothing:
-        sentence += f"; {listed(nothing)} {'save' if len(nothing) > 1 else 'saves'} nothing"
-    return f"{sentence}."
+    saved: dict[str, list[float]] = defaultdict(list)
+    for one in costs:
+        for remedy, ms in one.remedied_ms.items():
+            saved[remedy].append(one.large_ms - ms)
+    by_verb = defaultdict[str, list[str]](list)
+    for remedy, by in sorted(saved.items(), key=lambda entry: -max(entry[1])):
+        if max(by) >= SHOWN_MS:
+            by_verb["time is saved by"].append(f"{remedy} ({span(by, 'ms')})")
+        elif min(by) <= -SHOWN_MS:
+            by_verb["time is added by"].append(f"{remedy} ({span([-ms for ms in by], 'ms')})")
+        else:
+            by_verb["no time is saved by"].append(remedy)
+    return sentence + "".join(f"; {verb} {listed(parts)}" for verb, parts in by_verb.items()) + "."
 
 
 def _figures(costs: Sequence[Cost]) -> dict[str, float]:
