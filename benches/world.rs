@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
-use fastopen_link::ip::Version;
+use fastopen_link::ip::{Addresses, Version, Versions};
 use fastopen_link::{DirectionConfig, Rate};
 use fastopen_netns::clock::exact_timers;
 use fastopen_netns::namespace::{self, NetNs};
@@ -87,7 +87,7 @@ impl Bare {
         let topology = Topology::build(
             Tcp::default(),
             Upstream::default(),
-            Version::V4,
+            Versions::V4,
             1500,
             [1, 2, 3, 4],
             LinkKind::Program,
@@ -216,7 +216,8 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
             .resources
             .iter()
             .map(|resource| ServedResource {
-                origin: address(resource.url.host()),
+                host: Addresses { preferred: address(resource.url.host()).ip(), other: None },
+                port: 80,
                 method: resource.method.clone(),
                 target: resource.url.target().to_owned(),
                 normalized_target: resource.url.target().to_owned(),
@@ -232,7 +233,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
                 refuses_preflight: false,
             })
             .collect(),
-        ip: Version::V4,
+        ip: Versions::V4,
         ports: [80].into(),
         keep_alive: true,
         fastopen_queue: 4096,

@@ -239,6 +239,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
         *("/network/link", "kernel"),
         {"/network/up/trace_ms": None, "/network/up/jitter": None, "/network/host_extra_rtt_us": {}},
     ),
+    ("/network/path", "block-ipv6", {"/network/ip": "6"}),
     ("/client/kind", "command", {"/client/command": ["get"]}),
     ("/client/screenshot", True, {"/client/kind": "chromium"}),
     ("/client/filmstrip", True, {"/client/kind": "chromium"}),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fastopen_link::ip::Version;
+use fastopen_link::ip::Versions;
 use fastopen_link::path::Behaviour;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
@@ -70,7 +70,7 @@ pub struct Network {
     #[serde(default)]
     pub host_extra_rtt_us: BTreeMap<String, u64>,
     #[serde(default)]
-    pub ip: Version,
+    pub ip: Versions,
     #[serde(default = "default_mtu")]
     pub mtu_bytes: u32,
     #[serde(default)]

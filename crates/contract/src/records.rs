@@ -360,6 +360,7 @@ pub struct ConnectionRecord {
     pub origin: Option<EndEvidence>,
     pub quic: Option<QuicRecord>,
     pub origin_samples: Vec<TcpSample>,
+    pub address: Option<IpAddr>,
 }
 
 /// The packets of a QUIC connection at the sockets of both ends, or at the interface of an external client.

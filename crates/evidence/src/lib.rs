@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use fastopen_link::ip::{Addresses, Versions};
 use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
 
@@ -30,7 +31,7 @@ pub struct Observations<'a> {
     /// The page.
     pub page: &'a Page,
     /// The hosts of the page with their addresses.
-    pub hosts: &'a BTreeMap<String, IpAddr>,
+    pub hosts: &'a BTreeMap<String, Addresses>,
     /// The addresses of hosts whose cookies the client held when the load began.
     pub cookies_before: &'a [IpAddr],
     /// The requests of the load.
@@ -169,7 +170,15 @@ impl Observations<'_> {
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             reasons.push(invalid(InvalidKind::Incomplete, format!("{}: {error}{others}", name(request))));
         } else if let Some(why) = self.unfinished {
-            reasons.push(invalid(InvalidKind::Incomplete, why.into()));
+            let unanswered = self.connections.iter().find(|one| self.kept_from_ipv4(one));
+            let detail = unanswered.map_or(why.into(), |one| {
+                format!(
+                    "{why}; {} did not answer over IPv6, and the client did not try IPv4: with a TFO cookie, \
+                     connect(2) succeeds at once",
+                    one.host
+                )
+            });
+            reasons.push(invalid(InvalidKind::Incomplete, detail));
         } else if self.requests.is_empty() {
             let detail = "the client asked for nothing of the page".into();
             reasons.push(invalid(InvalidKind::Incomplete, detail));
@@ -195,6 +204,19 @@ impl Observations<'_> {
                 reasons.push(invalid(InvalidKind::WrongBytes, detail));
             }
         }
+    }
+
+    /// Returns true if Fast Open kept the client from trying a host's IPv4 address (RFC 8305): a SYN over
+    /// IPv6 was retransmitted without an answer, and no connection to the host uses IPv4.
+    fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
+        let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
+        let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
+        let tried = |one: &ConnectionRecord| one.host == connection.host && is_ipv4(one);
+        let had_cookie = self.address(connection).is_some_and(|one| self.cookies_before.contains(&one));
+        self.network.ip == Versions::Both
+            && had_cookie
+            && end.is_some()
+            && !self.connections.iter().any(tried)
     }
 
     /// Compares each kernel's counters with its sockets, and both ends with each other. The SYN data of
@@ -305,7 +327,7 @@ impl Observations<'_> {
     fn cookies_of_all_hosts(&self, reasons: &mut Vec<Invalid>) {
         let hosts = self.hosts.iter();
         let missing: Vec<_> = hosts
-            .filter(|(_, address)| !self.cookies_before.contains(address))
+            .filter(|(_, addresses)| addresses.iter().any(|one| !self.cookies_before.contains(&one)))
             .map(|(host, _)| host)
             .collect();
         if let Some(first) = missing.first() {
@@ -339,7 +361,7 @@ impl Observations<'_> {
         let mut cookie_at: BTreeMap<Option<IpAddr>, u64> = BTreeMap::new();
         for connection in self.connections_by_opening() {
             let host = connection.host.as_str();
-            let address = self.hosts.get(host).copied();
+            let address = self.address(connection);
             if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(&address) {
                 let detail = format!("the first connection to {host} carried data in its SYN");
                 reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
@@ -457,6 +479,11 @@ impl Observations<'_> {
         }
     }
 
+    /// Returns the address of the connection's host; `None` if the page does not have the host.
+    fn address(&self, connection: &ConnectionRecord) -> Option<IpAddr> {
+        self.hosts.get(&connection.host).map(|one| connection.address.unwrap_or(one.preferred))
+    }
+
     fn connections_by_opening(&self) -> Vec<&ConnectionRecord> {
         let mut connections: Vec<_> = self.connections.iter().collect();
         connections.sort_by_key(|connection| connection.opened_ns);
@@ -499,7 +526,7 @@ impl Observations<'_> {
 
     /// Returns the largest number of bytes that an IP packet carries after its IP header.
     fn ip_payload(&self) -> u64 {
-        u64::from(self.network.mtu_bytes) - self.network.ip.header_bytes()
+        u64::from(self.network.mtu_bytes) - self.network.ip.preferred().header_bytes()
     }
 
     /// Returns the number of bytes of data that fit into a SYN.

@@ -84,7 +84,10 @@ impl Effect {
             refused: !dropped && listens && !any && data && cookie == Cookie::Broken,
             accepted_without_data: !dropped && taken && !data && cookie != Cookie::None,
             accepted_asking: asked && any,
-            connects: !matches!(behaviour, Behaviour::RstSynData | Behaviour::DropSynack),
+            connects: !matches!(
+                behaviour,
+                Behaviour::RstSynData | Behaviour::DropSynack | Behaviour::BlockIpv6
+            ),
             answered: behaviour != Behaviour::DropAnswers,
         }
     }
@@ -97,9 +100,9 @@ impl Effect {
 
 impl Observations<'_> {
     fn effect_on(&self, connection: &ConnectionRecord) -> Option<Effect> {
-        let address = self.hosts.get(&connection.host)?;
+        let address = self.address(connection)?;
         let PathRule { behaviour, .. } = self.path;
-        let behaviour = if self.path.affects(*address) { *behaviour } else { Behaviour::None };
+        let behaviour = if self.path.affects(address) { *behaviour } else { Behaviour::None };
         Some(Effect::of(behaviour, self.tcp))
     }
 
@@ -182,7 +185,7 @@ impl Observations<'_> {
         // It is not known if such a socket used Fast Open.
         let lost_hello = |one: &&ConnectionRecord| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
-            let affected = self.hosts.get(&one.host).is_some_and(|address| self.path.affects(*address));
+            let affected = self.address(one).is_some_and(|address| self.path.affects(address));
             drops && affected && one.client.is_some_and(|end| end.retransmits > 0)
         };
         let lost_hellos = self.connections.iter().filter(lost_hello).count() as i64;

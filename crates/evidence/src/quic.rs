@@ -26,7 +26,7 @@ impl Observations<'_> {
         }
         let passed = |one: &&ConnectionRecord| {
             self.path.behaviour == Behaviour::BlockUdp
-                && self.hosts.get(&one.host).is_some_and(|host| self.path.affects(*host))
+                && self.address(one).is_some_and(|host| self.path.affects(host))
                 && one.quic.is_some_and(|quic| quic.origin.is_some())
         };
         if let Some(one) = self.connections.iter().find(passed) {

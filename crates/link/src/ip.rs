@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Protocol number of TCP (IANA).
 pub const TCP: u8 = 6;
@@ -16,7 +16,7 @@ const V4_HEADER: usize = 20;
 const V6_HEADER: usize = 40;
 
 /// A version of IP.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Version {
     /// IPv4.
     #[default]
@@ -51,14 +51,78 @@ impl Version {
             Self::V6 => V6_HEADER as u64,
         }
     }
+}
 
-    /// Returns the type of Ethernet frames that carry packets of this version (`ETH_P_*` in Linux's
-    /// `include/uapi/linux/if_ether.h`).
+/// The versions of IP that a world has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum Versions {
+    /// Only IPv4.
+    #[default]
+    #[serde(rename = "4")]
+    V4,
+    /// Only IPv6.
+    #[serde(rename = "6")]
+    V6,
+    /// Both: each host has an address of each version.
+    #[serde(rename = "4+6")]
+    Both,
+}
+
+impl Versions {
+    /// Returns the versions; clients prefer the first one (RFC 6724 section 2.1).
+    pub fn all(self) -> &'static [Version] {
+        match self {
+            Self::V4 => &[Version::V4],
+            Self::V6 => &[Version::V6],
+            Self::Both => &[Version::V6, Version::V4],
+        }
+    }
+
+    /// Returns the version that clients prefer.
+    pub fn preferred(self) -> Version {
+        self.all()[0]
+    }
+
+    /// Returns the type of Ethernet frames that carry packets of these versions; for both, the value that
+    /// stands for every type (`ETH_P_*` in Linux's `include/uapi/linux/if_ether.h`).
     pub fn ether_type(self) -> u16 {
         match self {
             Self::V4 => 0x0800,
             Self::V6 => 0x86dd,
+            Self::Both => 0x0003,
         }
+    }
+
+    /// Returns true if the world has this version.
+    pub fn has(self, version: Version) -> bool {
+        self.all().contains(&version)
+    }
+}
+
+/// The addresses of a host: one of each version of IP that the world has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Addresses {
+    /// The address that clients prefer.
+    pub preferred: IpAddr,
+    /// The IPv4 address of a host whose preferred address is an IPv6 address.
+    pub other: Option<IpAddr>,
+}
+
+impl Addresses {
+    /// Returns the addresses that `address` gives for each version.
+    pub fn of(versions: Versions, address: impl Fn(Version) -> IpAddr) -> Self {
+        let mut all = versions.all().iter().map(|version| address(*version));
+        Self { preferred: all.next().expect("a world has a version of IP"), other: all.next() }
+    }
+
+    /// Returns an iterator over the addresses, the preferred one first.
+    pub fn iter(self) -> impl Iterator<Item = IpAddr> + Clone {
+        std::iter::once(self.preferred).chain(self.other)
+    }
+
+    /// Returns the address of this version; the preferred address if there is none.
+    pub fn select(self, version: Version) -> IpAddr {
+        self.iter().find(|one| Version::of(*one) == version).unwrap_or(self.preferred)
     }
 }
 

@@ -16,7 +16,7 @@ const COOKIE: &[u8] = &[2, 4, 5, 0xb4, 34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
 /// A request for a cookie, in the experimental format of RFC 7413's appendix A.
 const EXPERIMENT: &[u8] = &[254, 4, 0xf9, 0x89];
 
-/// Every behaviour except `None`.
+/// Every behaviour except `None` and `BlockIpv6`.
 const BEHAVIOURS: [Behaviour; 20] = [
     Behaviour::DropSynData,
     Behaviour::DropOption,
@@ -233,6 +233,20 @@ fn udp_is_blocked_and_tcp_is_not() {
         assert_eq!(crossed(&mut middlebox, way, datagram(way, 40_000, b"quic")), None);
     }
     assert!(crossed(&mut middlebox, Way::Up, syn(COOKIE, b"data")).is_some());
+}
+
+#[test]
+fn ipv6_is_blocked_and_ipv4_is_not() {
+    let mut middlebox = middlebox(Behaviour::BlockIpv6);
+    for (way, ip) in [
+        (Way::Up, syn(COOKIE, b"data")),
+        (Way::Up, datagram(Way::Up, 40_000, b"quic")),
+        (Way::Down, packet(Way::Down, SYN | ACK, 4, COOKIE, b"")),
+    ] {
+        let mut six = over_ipv6(&ip);
+        assert_eq!(middlebox.pass(0, way, &mut six), Passage::Drop);
+        assert_eq!(crossed(&mut middlebox, way, ip.clone()), Some(ip));
+    }
 }
 
 #[test]

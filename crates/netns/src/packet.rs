@@ -121,7 +121,11 @@ impl PacketSocket {
     /// EPERM without `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
-        let opened = open(index, frames, ether_type);
+        let opened = open(index, frames, ether_type).and_then(|(socket, ring)| {
+            // A socket for frames of every type would also receive those that it sends.
+            socket::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
+            Ok((socket, ring))
+        });
         let (socket, ring) = opened.doing(|| format!("opening a packet socket on {interface}"))?;
         Ok(Self { ring, socket })
     }

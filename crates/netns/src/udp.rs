@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
+use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -52,8 +53,13 @@ pub fn bind(
     peer: Option<SocketAddr>,
     buffer_bytes: usize,
 ) -> io::Result<AsyncFd<UdpSocket>> {
-    let socket = UdpSocket::bind(local)?;
-    socket.set_nonblocking(true)?;
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM.nonblocking(), None)?;
+    if local.is_ipv6() {
+        // A world with both versions of IP has a socket of each.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&local.into())?;
+    let socket = UdpSocket::from(socket);
     // SO_RCVBUFFORCE only works for the machine's root user, such as in a kernel of the virtual engine.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
         .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes));

@@ -69,8 +69,8 @@ pub enum Conduct {
 pub struct Names {
     /// The resolver's address and port.
     pub address: SocketAddr,
-    /// The IP address of each name; names are in lower case.
-    pub zone: BTreeMap<String, IpAddr>,
+    /// The addresses of each name; names are in lower case.
+    pub zone: BTreeMap<String, ip::Addresses>,
     /// The behaviour of the resolver.
     pub conduct: Conduct,
     /// The transport of queries.
@@ -224,18 +224,18 @@ fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     if query.has_flags(PacketFlag::RECURSION_DESIRED) {
         reply.set_flags(PacketFlag::RECURSION_DESIRED);
     }
-    let address = names.zone.get(&name).filter(|_| names.conduct != Conduct::Nxdomain);
-    match address {
-        None => *reply.rcode_mut() = RCODE::NameError,
-        Some(address) if question.qtype == QTYPE::TYPE(record_type(ip::Version::of(*address))) => {
-            let data = match *address {
-                IpAddr::V4(address) => RData::A(A::from(address)),
-                IpAddr::V6(address) => RData::AAAA(AAAA::from(address)),
-            };
-            reply.answers.push(ResourceRecord::new(question.qname.clone(), CLASS::IN, LIFETIME_S, data));
-        }
-        // The name exists, but has no record of this type.
-        Some(_) => {}
+    let addresses = names.zone.get(&name).filter(|_| names.conduct != Conduct::Nxdomain);
+    if addresses.is_none() {
+        *reply.rcode_mut() = RCODE::NameError;
+    }
+    // A name may exist without a record of the requested type.
+    let of_type = |one: &IpAddr| question.qtype == QTYPE::TYPE(record_type(ip::Version::of(*one)));
+    if let Some(address) = addresses.and_then(|addresses| addresses.iter().find(of_type)) {
+        let data = match address {
+            IpAddr::V4(address) => RData::A(A::from(address)),
+            IpAddr::V6(address) => RData::AAAA(AAAA::from(address)),
+        };
+        reply.answers.push(ResourceRecord::new(question.qname.clone(), CLASS::IN, LIFETIME_S, data));
     }
     reply.questions.push(question);
     Some((name, reply.build_bytes_vec_compressed().ok()?))
@@ -361,7 +361,10 @@ mod tests {
     }
 
     fn names(conduct: Conduct) -> Names {
-        let zone = BTreeMap::from([("a.test".to_owned(), V4), ("six.test".to_owned(), V6)]);
+        let only = |preferred| ip::Addresses { preferred, other: None };
+        let both = ip::Addresses { preferred: V6, other: Some(V4) };
+        let zone = [("a.test", only(V4)), ("six.test", only(V6)), ("both.test", both)];
+        let zone = zone.map(|(name, addresses)| (name.to_owned(), addresses)).into();
         Names {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
             zone,
@@ -397,6 +400,8 @@ mod tests {
         };
         assert_eq!(asked("a.test", Six), Some(Answer::NoName));
         assert_eq!(asked("six.test", Four), Some(Answer::NoName));
+        assert_eq!(asked("both.test", Four), Some(Answer::Address(V4)));
+        assert_eq!(asked("both.test", Six), Some(Answer::Address(V6)));
         assert_eq!(asked("six.test", Six), Some(Answer::Address(V6)));
     }
 

@@ -94,6 +94,9 @@ class ClientType:
     all tickets that an origin sends."""
     reads_bodies: bool = True
     """True if the client follows references in bodies, and therefore needs bodies with references."""
+    chooses_address: bool = True
+    """True if the client chooses between the IPv4 and the IPv6 address of a host. Browsers and some tools try
+    the other address when the first does not answer (RFC 8305)."""
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     meets_servers: bool = False
@@ -135,6 +138,7 @@ LOADER: Final = ClientType(
     sessions=frozenset({"none", "resumed", "early"}),
     encrypts_lookups=True,
     ours=True,
+    chooses_address=False,
     reads_bodies=False,
     loads_everything=True,
     meets_servers=True,

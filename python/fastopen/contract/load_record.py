@@ -223,6 +223,9 @@ class Connection(RecordPart):
     of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
     than 40,000 samples, every second sample is dropped, and the interval doubles."""
 
+    address: str | None = None
+    """The server's IP address; null only in runs of earlier versions."""
+
     @property
     def carried_syn_data(self) -> bool:
         """Return True if data in the SYN was acknowledged, according to the kernel of either end."""

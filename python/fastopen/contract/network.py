@@ -18,9 +18,10 @@ QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "re
 LARGE_HELLO_PATHS: Final = (
     *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
 )
-Ip = Literal["4", "6"]
-# Headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3).
-IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40}
+Ip = Literal["4", "6", "4+6"]
+# Headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3). With both versions,
+# clients prefer IPv6 (RFC 6724 section 2.1).
+IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40, "4+6": 40}
 # RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
 IPV6_MTU_MIN_BYTES: Final = 1280
 # Size of the smallest datagram that each path must carry for QUIC: 1200 bytes and the UDP header.
@@ -53,6 +54,7 @@ Path = Literal[
     "delay-initial",
     "rebind",
     "drop-large-udp",
+    "block-ipv6",
 ]
 NameLookup = Literal["none", "do53", "tcp", "dot", "doh"]
 ResolverConduct = Literal["answers", "drop-first", "silent", "nxdomain"]
@@ -108,7 +110,8 @@ class Network(Part):
     """Maps hosts of the page to their extra RTTs. Half is added before the queue on the way down, half after
     the link on the way up."""
     ip: Ip = "4"
-    """The version of IP of all hosts, the client and the resolver."""
+    """The version of IP of all hosts, the client and the resolver. `4+6`: each has an address of both
+    versions; the client chooses (RFC 8305), and queries the resolver over IPv6."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet; with IPv6 at least 1280."""
     link: LinkMaker = "auto"
@@ -121,7 +124,7 @@ class Network(Part):
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a
     trace. null: no traffic."""
     path: Path = "none"
-    """The effect of a middlebox behind the link on TFO, TLS or QUIC, see [paths](../paths.md)."""
+    """The effect of a middlebox behind the link on TFO, TLS, QUIC or IPv6, see [paths](../paths.md)."""
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -146,9 +149,16 @@ class Network(Part):
 
     @model_validator(mode="after")
     def _ipv6_has_its_mtu(self) -> Self:
-        if self.ip == "6" and self.mtu_bytes < IPV6_MTU_MIN_BYTES:
+        if self.ip != "4" and self.mtu_bytes < IPV6_MTU_MIN_BYTES:
             message = f"IPv6 needs an MTU of {IPV6_MTU_MIN_BYTES} bytes (RFC 8200 section 5)"
             raise conflict(message, "use a larger --mtu, or --ip=4", "network.ip", "network.mtu")
+        return self
+
+    @model_validator(mode="after")
+    def _a_path_that_blocks_ipv6_has_some(self) -> Self:
+        if self.path == "block-ipv6" and self.ip == "4":
+            message = "a path that blocks IPv6 has no effect on IPv4"
+            raise conflict(message, "use --ip=4+6", "network.path", "network.ip")
         return self
 
     @model_validator(mode="after")

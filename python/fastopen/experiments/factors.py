@@ -146,7 +146,7 @@ _NETWORK: Final = (
         example="answers,drop-first", header="resolver", phrase="resolver {}", needs=("names", "none"),
     ),
     Factor(
-        "ip", "network", ("ip",), q.IP, "Version of IP: 4 or 6.",
+        "ip", "network", ("ip",), q.IP, "Version of IP: 4, 6 or 4+6 (both).",
         example="4,6", header="IP", phrase="IPv{}", label="ip{}",
     ),
     Factor(

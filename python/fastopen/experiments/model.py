@@ -152,6 +152,17 @@ class Experiment(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _addresses_of_both_versions_are_chosen(self) -> Self:
+        if all(network.ip != "4+6" for network in self.networks):
+            return self
+        for setup in self.setups:
+            if not setup.client.type.chooses_address:
+                message = f"{setup.client.label} does not choose between IPv4 and IPv6 addresses"
+                remedy = "use --ip=4,6, or --client=chromium/curl"
+                raise conflict(message, remedy, "client.kind", "network.ip")
+        return self
+
+    @model_validator(mode="after")
     def _datagrams_fit_into_packets(self) -> Self:
         quic = any(setup.origins.quic for setup in self.setups)
         narrow = [one for one in self.networks if one.mtu_bytes < one.quic_mtu_min_bytes]

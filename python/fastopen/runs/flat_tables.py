@@ -46,7 +46,7 @@ CONNECTIONS: Final[dict[str, Kind]] = {
     "load": "int", "connection": "int", "host": "text", "port": "int", "client_port": "int",
     "opened_ms": "float", "connected_ms": "float", "handshake_ms": "float", "requests": "int",
     "secured_ms": "float", "tls_version": "text", "tls_resumed": "flag", "alpn": "text",
-    "early_bytes": "int",
+    "early_bytes": "int", "address": "text",
     **{f"{end}_{name}": kind for end in ENDS for name, kind in END.items()},
 }  # fmt: skip
 DIRECTIONS: Final = ("down", "up")
@@ -149,7 +149,7 @@ class Flattener:
                 *(_ms(one["opened_ns"]), _ms(one["connected_ns"])),
                 *(None if handshake_us is None else handshake_us / 1000, one["requests"]),
                 *(_ms(tls.get("secured_ns")), tls.get("version"), tls.get("resumed"), tls.get("alpn")),
-                (tls.get("origin") or {}).get("early_bytes"),
+                *((tls.get("origin") or {}).get("early_bytes"), one.get("address")),
                 *(end.get(name) for end in ends for name in END),
             )
 

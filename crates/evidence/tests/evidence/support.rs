@@ -9,6 +9,7 @@ use fastopen_contract::{
     Tcp, TlsRecord, Transport,
 };
 use fastopen_evidence::{Expectation, Observations, judge};
+use fastopen_link::ip::Addresses;
 use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
 use fastopen_replay::tls::{SessionStart, Settings, Version};
@@ -97,6 +98,7 @@ pub(crate) fn connection(host: &str, at_ms: u64, syn_data: bool) -> ConnectionRe
         origin: Some(end(syn_data)),
         quic: None,
         origin_samples: Vec::new(),
+        address: None,
     }
 }
 
@@ -221,7 +223,9 @@ impl Load {
     pub(crate) fn reasons(&self) -> Vec<Invalid> {
         let observed = Observations {
             page: &self.page,
-            hosts: &[("a.test".to_owned(), A), ("b.test".to_owned(), B)].into(),
+            hosts: &[("a.test", A), ("b.test", B)]
+                .map(|(host, preferred)| (host.to_owned(), Addresses { preferred, other: None }))
+                .into(),
             cookies_before: &self.cookies_before,
             requests: &self.requests,
             connections: &self.connections,

@@ -71,6 +71,8 @@ pub enum Behaviour {
     Rebind,
     /// Of a client's datagrams with QUIC Initial packets, passes only the first until the host answers.
     DropLargeUdp,
+    /// Drops all TCP segments and UDP datagrams over IPv6.
+    BlockIpv6,
 }
 
 impl Behaviour {
@@ -90,9 +92,14 @@ pub struct PathRule {
 }
 
 impl PathRule {
-    /// Returns true if the host is behind a middlebox that has an effect.
+    /// Returns true if the middlebox has an effect on packets to and from this address of a host.
     pub fn affects(&self, host: IpAddr) -> bool {
-        self.behaviour != Behaviour::None && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
+        let effective = match self.behaviour {
+            Behaviour::None => false,
+            Behaviour::BlockIpv6 => host.is_ipv6(),
+            _ => true,
+        };
+        effective && self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
 }
 
@@ -167,6 +174,7 @@ impl Middlebox {
             return Passage::Forward(bytes);
         }
         match way {
+            _ if self.rule.behaviour == Behaviour::BlockIpv6 => Passage::Drop,
             Way::Up if self.rule.behaviour.concerns_hellos() => {
                 self.hellos.pass(self.rule.behaviour, flow, &mut segment)
             }

@@ -91,7 +91,7 @@ impl Datagrams {
         let has =
             |datagram: &UdpDatagram, wanted| packet_types(datagram.payload()).any(|packet| packet == wanted);
         let passes = match behaviour {
-            Behaviour::BlockUdp => false,
+            Behaviour::BlockUdp | Behaviour::BlockIpv6 => false,
             Behaviour::LimitUdp => self.limits[usize::from(way == Way::Up)].take(now, bytes.into()),
             Behaviour::DropZeroRtt => !has(datagram, PacketType::ZeroRtt),
             // A datagram that also has a Handshake packet ends the handshake, and is not held.

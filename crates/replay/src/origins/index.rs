@@ -62,7 +62,9 @@ impl Index {
                 index.candidates.entry(key).or_default().push(candidate);
             };
             for target in BTreeSet::from([&served.target, &served.normalized_target]) {
-                add(served.origin, target, true);
+                for address in served.host.iter() {
+                    add(SocketAddr::new(address, served.port), target, true);
+                }
             }
             for (origin, target) in served.alternatives.iter().filter(|_| nearest) {
                 add(*origin, target, false);
@@ -156,6 +158,7 @@ fn common_prefix(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use fastopen_link::ip::Addresses;
     use hyper::Request;
 
     use super::*;
@@ -165,7 +168,8 @@ mod tests {
 
     fn served(port: u16, method: &str, target: &str) -> ServedResource {
         ServedResource {
-            origin: SocketAddr::new(HOST, port),
+            host: Addresses { preferred: HOST, other: None },
+            port,
             method: method.into(),
             target: target.into(),
             normalized_target: target.into(),

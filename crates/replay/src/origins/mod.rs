@@ -22,6 +22,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::{Method, Response};
 use rustls::ServerConfig;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 use tokio::sync::oneshot;
 
@@ -196,23 +197,28 @@ impl Listening {
         let listen = |address: SocketAddr| {
             let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
             socket.set_reuseaddr(true)?;
+            if address.is_ipv6() {
+                // A world with both versions has a listener of each.
+                SockRef::from(&socket).set_only_v6(true)?;
+            }
             socket.bind(address)?;
             set_fastopen_queue(&socket, site.fastopen_queue)?;
             // Accepted sockets inherit this option.
             socket.set_nodelay(true)?;
             socket.listen(BACKLOG)
         };
-        let every_host = |port: &u16| SocketAddr::new(site.ip.unspecified(), *port);
-        let listeners = site.ports.iter().map(every_host).map(listen).collect::<io::Result<_>>()?;
+        let versions = site.ip.all().iter();
+        let every_host: Vec<_> = versions
+            .flat_map(|one| site.ports.iter().map(|port| SocketAddr::new(one.unspecified(), *port)))
+            .collect();
+        let listeners = every_host.iter().copied().map(listen).collect::<io::Result<_>>()?;
         // Any host's TLS configuration will do here. Each connection gets its own host's certificate.
         let tls = site.tls.as_ref().and_then(|tls| Some((tls.quic.as_ref()?, tls.servers.values().next()?)));
         let quic = match tls {
             None => Vec::new(),
             Some((quic, tls)) => {
-                let ports = site.ports.iter();
-                ports
-                    .map(|port| QuicOrigin::listen(every_host(port), *quic, tls, &shared.quic))
-                    .collect::<io::Result<_>>()?
+                let listen = |address| QuicOrigin::listen(address, *quic, tls, &shared.quic);
+                every_host.into_iter().map(listen).collect::<io::Result<_>>()?
             }
         };
         let listen = |names: &Names| {

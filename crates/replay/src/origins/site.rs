@@ -31,8 +31,8 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
-    /// The IP version of all addresses.
-    pub ip: ip::Version,
+    /// The IP versions of all hosts.
+    pub ip: ip::Versions,
     /// Ports to listen on, at the addresses of all hosts.
     pub ports: BTreeSet<u16>,
     /// True to keep HTTP/1 connections open.
@@ -79,8 +79,10 @@ impl TlsSite {
 /// One resource as an origin serves it.
 #[derive(Debug, Clone)]
 pub struct ServedResource {
-    /// The origin: the address of its host, and its port.
-    pub origin: SocketAddr,
+    /// The addresses of its host.
+    pub host: ip::Addresses,
+    /// The port of its host.
+    pub port: u16,
     /// The request method.
     pub method: String,
     /// Path and query as the page has them.
@@ -173,7 +175,7 @@ impl Site {
             set(CONNECTION, "keep-alive");
         }
         if self.alt_svc && request.version == Version::HTTP_3 {
-            set(ALT_SVC, &format!("h3=\":{}\"", served.origin.port()));
+            set(ALT_SVC, &format!("h3=\":{}\"", served.port));
         }
         if served.head.is_none() {
             set(SERVER, "fastopen");

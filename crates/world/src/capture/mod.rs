@@ -6,9 +6,9 @@ pub mod tcp_trace;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
+use fastopen_link::ip::Addresses;
 use fastopen_netns::Result;
 use fastopen_netns::packet::Tap;
 use fastopen_replay::tls::KeyLines;
@@ -66,8 +66,8 @@ impl Capture {
     pub fn end_load(
         &self,
         comment: &str,
-        hosts: &BTreeMap<String, IpAddr>,
-        client: IpAddr,
+        hosts: &BTreeMap<String, Addresses>,
+        client: Addresses,
         unix_ns: u64,
     ) -> std::result::Result<Packets, Failure> {
         let interface = |tap: &RefCell<Tap>, name, description| {
@@ -79,8 +79,10 @@ impl Capture {
             interface(&self.client, "client", "the client's end of the link")?,
             interface(&self.origins, "origins", "the origins' end of the link")?,
         ];
-        let mut names: Vec<_> = hosts.iter().map(|(host, address)| (*address, host.as_str())).collect();
-        names.push((client, "client"));
+        let ends = hosts.iter().map(|(host, addresses)| (*addresses, host.as_str()));
+        let ends = ends.chain([(client, "client")]);
+        let names: Vec<_> =
+            ends.flat_map(|(addresses, name)| addresses.iter().map(move |one| (one, name))).collect();
         let dropped = interfaces.iter().map(|interface| interface.dropped).sum();
         Ok((pcapng::file(comment, &names, &self.keys.take(), &interfaces, unix_ns), dropped))
     }
@@ -88,8 +90,9 @@ impl Capture {
 
 /// Returns how many frames a tap keeps: about twice the page's segments and ACKs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
-    let segment_bytes =
-        u64::from(job.network.mtu_bytes).saturating_sub(job.network.ip.header_bytes() + 32).max(1);
+    let segment_bytes = u64::from(job.network.mtu_bytes)
+        .saturating_sub(job.network.ip.preferred().header_bytes() + 32)
+        .max(1);
     let bytes: u64 = job
         .page
         .resources

@@ -84,7 +84,11 @@ impl CommandLine {
             let status = child.wait().blame(Fault::Machine, waiting)?;
             (!self.has_loaded(status)).then(|| self.failed(status, home))
         } else {
-            Some(format!("{} was not done in the time given{}", self.words[0], home.output().last_lines(1)))
+            Some(format!(
+                "{} did not end within the time limit{}",
+                self.words[0],
+                home.output().last_lines(1)
+            ))
         };
         Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished })
     }

@@ -4,10 +4,11 @@
 //! decides whether the load is valid.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastopen_link::ip::Addresses;
 use fastopen_page::{Page, PageUrl, Policy, Schemes, SyntheticPage};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
@@ -39,7 +40,7 @@ pub struct Loading<'a> {
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
     /// Addresses of the page's hosts.
-    pub hosts: &'a BTreeMap<String, IpAddr>,
+    pub hosts: &'a BTreeMap<String, Addresses>,
     /// The configuration of the link during the load.
     pub link: &'a LinkConfig,
     /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its

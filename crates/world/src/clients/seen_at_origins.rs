@@ -119,7 +119,7 @@ impl ConnectionRecords {
         seen: &BTreeMap<FourTuple, Passed>,
     ) {
         let id = self.records.len();
-        let host = loading.hosts.iter().find(|(_, address)| peer.ip() == **address);
+        let host = loading.hosts.iter().find(|(_, addresses)| addresses.iter().any(|one| one == peer.ip()));
         let opened_ns =
             opened.map(|one| one.at_ns).or(accepted.map(|one| one.at_ns)).unwrap_or(self.start_ns);
         let client_port = accepted
@@ -161,6 +161,7 @@ impl ConnectionRecords {
                 .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
             client: info.map(Into::into),
             quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
+            address: Some(peer.ip()),
             ..ConnectionRecord::default()
         });
     }

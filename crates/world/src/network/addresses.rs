@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use fastopen_link::ip::Version;
+use fastopen_link::ip::{Addresses, Version, Versions};
 
 pub use crate::contract::resolver_address;
 
@@ -35,6 +35,16 @@ pub const fn origin_network(ip: Version) -> Prefix {
 /// Transactions use the numbers after the loads; see [`CLIENT_ADDRESSES`].
 pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
+}
+
+/// Returns the client's addresses with this number, as [`client_address`] does for one version.
+pub fn client_addresses(ip: Versions, number: u16) -> Addresses {
+    Addresses::of(ip, |version| client_address(version, number))
+}
+
+/// Returns the addresses of the origin host with this number, which must be below 65,000.
+pub fn origin_addresses(ip: Versions, number: u16) -> Addresses {
+    Addresses::of(ip, |version| origin_address(version, number))
 }
 
 /// Returns the address of the origin host with this number, which must be below 65,000.

@@ -63,9 +63,9 @@ impl Flow {
             Way::Down => 0,
             Way::Up => 1,
         };
+        let ip = topology.ip.preferred();
         let at = |address: IpAddr| SocketAddr::from((address, 10_000 + number));
-        let (client, origin) =
-            (at(client_address(topology.ip, NUMBER)), at(origin_address(topology.ip, NUMBER)));
+        let (client, origin) = (at(client_address(ip, NUMBER)), at(origin_address(ip, NUMBER)));
         let listener = topology.origins.run(|| named(TcpListener::bind(origin)))?;
         let client = topology.client.run(|| {
             let socket = named(Socket::new(Domain::for_address(origin), Type::STREAM, None))?;

@@ -33,7 +33,7 @@ const TRAIN_PACKETS: (u64, u64) = (4, 80);
 /// If no handshake succeeds, or a probe cannot be sent.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
-    let syn_bytes = (topology.ip.header_bytes() + SYN_HEADER) as u32;
+    let syn_bytes = (topology.ip.preferred().header_bytes() + SYN_HEADER) as u32;
     let on_link = expected_transit(&link.down, syn_bytes) + expected_transit(&link.up, syn_bytes);
     let expected = on_link + 2 * link.origins_delay;
     let mut rtts = handshakes(topology, expected, gap(expected, expected - asked))?;
@@ -44,8 +44,9 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
         median: rtts.get(rtts.len() / 2).copied().unwrap_or(0).into(),
         samples: rtts.len(),
     };
-    let client = Host { namespace: &topology.client, address: client_address(topology.ip, 0) };
-    let origin = Host { namespace: &topology.origins, address: origin_address(topology.ip, PROBE_ORIGIN) };
+    let client = Host { namespace: &topology.client, address: client_address(topology.ip.preferred(), 0) };
+    let origin =
+        Host { namespace: &topology.origins, address: origin_address(topology.ip.preferred(), PROBE_ORIGIN) };
     let (down, up) = thread::scope(|scope| {
         let down = || rate(&link.down, mtu, &origin, &client);
         let down = named("starting a thread", thread::Builder::new().spawn_scoped(scope, down));
@@ -61,7 +62,7 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
 /// If no connection can be established.
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
-    let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
+    let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));
     let listener = topology.origins.run(|| named(DOING, TcpListener::bind(address)))?;
     let client =
         topology.client.run(|| named(DOING, TcpStream::connect_timeout(&address, Duration::from_secs(3))))?;
@@ -91,7 +92,7 @@ fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
 
 /// Returns the round-trip times that the kernel measured in handshakes without a lost SYN, in microseconds.
 fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<u32>, Error> {
-    let address = SocketAddr::from((origin_address(topology.ip, PROBE_ORIGIN), PORT));
+    let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));
     // The listener stays open while the handshakes run. The kernel completes them without accept(2).
     let _listener = topology.origins.run(|| named("listening for probes", TcpListener::bind(address)))?;
     let gap = Duration::from_nanos(gap_ns);

@@ -1,6 +1,6 @@
 //! Lists the sysctls that a world sets and records.
 
-use fastopen_link::ip::Version;
+use fastopen_link::ip::{Version, Versions};
 
 /// Settings of the client's and the origins' namespace. Some equal Linux's defaults
 /// (Documentation/networking/ip-sysctl.rst), and are set so that the machine's settings are not inherited.
@@ -28,7 +28,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
-/// Further settings of both namespaces of an IPv6 world.
+/// Further settings of both namespaces of a world with IPv6.
 const V6_SYSCTLS: [(&str, &str); 2] = [
     // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
@@ -47,12 +47,12 @@ pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_time
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Returns the names and values of the settings of both ends of a world.
-pub(super) fn sysctls(ip: Version) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let of_ipv6 = if ip == Version::V6 { &V6_SYSCTLS[..] } else { &[] };
+pub(super) fn sysctls(ip: Versions) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_ipv6 = if ip.has(Version::V6) { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()
 }
 
 /// Returns the names of the settings that a world sets and records.
-pub fn recorded_sysctls(ip: Version) -> impl Iterator<Item = &'static str> {
+pub fn recorded_sysctls(ip: Versions) -> impl Iterator<Item = &'static str> {
     sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

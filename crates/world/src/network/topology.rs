@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::thread;
 
-use fastopen_link::ip::Version;
+use fastopen_link::ip::{Addresses, Version, Versions};
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::packet::{PacketSocket, Tap};
 use fastopen_netns::qdisc::Qdisc;
@@ -25,7 +25,9 @@ use fastopen_netns::route::{Route, RouteSocket, VethEnd, disable_offloads};
 use fastopen_netns::{Result, sysctl};
 
 use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
-use crate::network::addresses::{Prefix, client_address, client_network, origin_address, origin_network};
+use crate::network::addresses::{
+    Prefix, client_address, client_addresses, client_network, origin_addresses, origin_network,
+};
 use crate::network::kernel_link::{Egress, RoutedPath};
 use crate::network::sysctls::{BLACKHOLE_TIMEOUT, FASTOPEN, SLOW_START_AFTER_IDLE, SYNCOOKIES, sysctls};
 use crate::sandbox::server_core::ServerCore;
@@ -72,13 +74,13 @@ pub struct Topology {
     /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The address of the client's interface in an IPv6 world, once it has one.
+    /// The IPv6 address of the client's interface, once it has one.
     shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
     upstream: Upstream,
-    /// The version of IP.
-    pub ip: Version,
+    /// The versions of IP.
+    pub ip: Versions,
     /// The MTU of every interface.
     pub mtu_bytes: u32,
 }
@@ -100,7 +102,7 @@ impl Topology {
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
-        ip: Version,
+        ip: Versions,
         mtu_bytes: u32,
         fastopen_key: CookieKey,
         link: LinkKind,
@@ -125,18 +127,19 @@ impl Topology {
             Between::PacketSockets(link) => link.run(|| topology.set_up_link(link))?,
             Between::Routers { near, far } => topology.set_up_routers(near, far)?,
         }
-        let (near, far) = (client_network(ip), origin_network(ip));
-        topology.client.run(|| topology.set_up_inner(near))?;
-        topology.set_client_address(client_address(ip, 0))?;
+        topology.client.run(|| topology.set_up_inner(client_network))?;
+        topology.set_client_address(client_addresses(ip, 0))?;
         topology.set_cookie_keys(&[fastopen_key])?;
         topology.origins.run(|| {
-            topology.set_up_inner(far)?;
+            topology.set_up_inner(origin_network)?;
             let mut routes = RouteSocket::open()?;
-            let source = origin_address(ip, 0);
-            if ip == Version::V6 {
-                routes.add_address(INTERFACE, source)?;
+            for source in origin_addresses(ip, 0).iter() {
+                if source.is_ipv6() {
+                    routes.add_address(INTERFACE, source)?;
+                }
+                let near = client_network(Version::of(source));
+                routes.replace_route(&topology.route(near, source))?;
             }
-            routes.replace_route(&topology.route(near, source))?;
             topology.set_up_upstream()
         })?;
         // Set before sockets listen, because a socket gets a Fast Open queue only when it begins to listen.
@@ -196,8 +199,9 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to `own`.
-    fn set_up_inner(&self, own: Prefix) -> Result<()> {
+    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to its
+    /// `own` network of each version.
+    fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
             sysctl::set(name, value)?;
@@ -208,7 +212,7 @@ impl Topology {
         let mut routes = RouteSocket::open()?;
         routes.bring_up(LOOPBACK)?;
         routes.bring_up(INTERFACE)?;
-        routes.add_local_network(own)
+        self.ip.all().iter().try_for_each(|version| routes.add_local_network(own(*version)))
     }
 
     /// Delays the packets between a server and the origins behind it. These packets pass over loopback.
@@ -283,42 +287,44 @@ impl Topology {
         Ok(Some((down, up)))
     }
 
-    /// Makes programs look up addresses of the world's version of IP. With IPv4, adds an address to the
-    /// client's interface; with IPv6, the interface already has one. With IPv6, adds a default route, because
+    /// Makes programs look up addresses of the world's versions of IP. For IPv4, adds an address to the
+    /// client's interface; for IPv6, the interface already has one. For IPv6, adds a default route, because
     /// Chromium looks up IPv6 addresses only if it has a route to the Internet.
     ///
     /// # Errors
     /// If the kernel reports an error.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
-        match self.ip {
-            Version::V4 => routes.add_address(INTERFACE, client_address(self.ip, 0)),
+        self.ip.all().iter().try_for_each(|version| match version {
+            Version::V4 => routes.add_address(INTERFACE, client_address(*version, 0)),
             Version::V6 => routes.replace_route(&Route {
-                destination: (self.ip.unspecified(), 0),
+                destination: (version.unspecified(), 0),
                 interface: INTERFACE,
                 source: None,
                 congestion_control: None,
                 initial_window: None,
             }),
-        }
+        })
     }
 
-    /// Sets the client's address for its next connections.
+    /// Sets the client's address of each version for its next connections.
     ///
     /// # Errors
     /// If the kernel reports an error.
-    pub fn set_client_address(&self, address: IpAddr) -> Result<()> {
+    pub fn set_client_address(&self, addresses: Addresses) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
-        // The source of an IPv6 route must be an address of an interface. The interface has only one address,
-        // because programs would choose among several.
-        if self.ip == Version::V6 && self.shown.get() != Some(address) {
-            routes.add_address(INTERFACE, address)?;
-        }
-        routes.replace_route(&self.route(origin_network(self.ip), address))?;
-        if self.ip == Version::V6
-            && let Some(earlier) = self.shown.replace(Some(address)).filter(|earlier| *earlier != address)
-        {
-            routes.remove_address(INTERFACE, earlier)?;
+        for address in addresses.iter() {
+            // The source of an IPv6 route must be an address of an interface. The interface has only one,
+            // because programs would choose among several.
+            if address.is_ipv6() && self.shown.get() != Some(address) {
+                routes.add_address(INTERFACE, address)?;
+            }
+            routes.replace_route(&self.route(origin_network(Version::of(address)), address))?;
+            if address.is_ipv6()
+                && let Some(earlier) = self.shown.replace(Some(address)).filter(|earlier| *earlier != address)
+            {
+                routes.remove_address(INTERFACE, earlier)?;
+            }
         }
         Ok(())
     }
@@ -381,31 +387,41 @@ impl Topology {
 }
 
 /// Makes the calling thread's namespace a router between the client's side and the origins' side.
-fn set_up_router(ip: Version, to_client: &str, to_origins: &str) -> Result<()> {
+fn set_up_router(ip: Versions, to_client: &str, to_origins: &str) -> Result<()> {
     set_up_ipv6(ip, &[to_client, to_origins])?;
-    let forwarding = match ip {
-        Version::V4 => "net.ipv4.ip_forward",
-        Version::V6 => "net.ipv6.conf.all.forwarding",
-    };
     let mut routes = RouteSocket::open()?;
     // Otherwise IPv6 routers would join multicast groups, and report this over the link.
-    for interface in [to_client, to_origins].iter().filter(|_| ip == Version::V6) {
+    for interface in [to_client, to_origins].iter().filter(|_| ip.has(Version::V6)) {
         routes.disable_multicast(interface)?;
     }
-    sysctl::set(forwarding, "1")?;
-    for (interface, destination) in [(to_client, client_network(ip)), (to_origins, origin_network(ip))] {
+    for interface in [to_client, to_origins] {
         disable_offloads(interface)?;
         routes.bring_up(interface)?;
-        let plain =
-            Route { destination, interface, source: None, congestion_control: None, initial_window: None };
-        routes.replace_route(&plain)?;
+    }
+    for version in ip.all() {
+        let forwarding = match version {
+            Version::V4 => "net.ipv4.ip_forward",
+            Version::V6 => "net.ipv6.conf.all.forwarding",
+        };
+        sysctl::set(forwarding, "1")?;
+        let networks = [(to_client, client_network(*version)), (to_origins, origin_network(*version))];
+        for (interface, destination) in networks {
+            let plain = Route {
+                destination,
+                interface,
+                source: None,
+                congestion_control: None,
+                initial_window: None,
+            };
+            routes.replace_route(&plain)?;
+        }
     }
     Ok(())
 }
 
 /// With IPv6, enables it in the calling thread's namespace, without router solicitations; else disables it.
-fn set_up_ipv6(ip: Version, interfaces: &[&str]) -> Result<()> {
-    if ip == Version::V4 {
+fn set_up_ipv6(ip: Versions, interfaces: &[&str]) -> Result<()> {
+    if !ip.has(Version::V6) {
         // A kernel without IPv6 does not have the setting.
         let _ = sysctl::set("net.ipv6.conf.all.disable_ipv6", "1");
         return Ok(());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, ToSocketAddrs};
 
+use fastopen_link::ip::Addresses;
 use fastopen_netns::namespace;
 use fastopen_page::{alias_host, is_name};
 use fastopen_replay::tls::Authority;
@@ -28,7 +29,7 @@ impl HostsOverlay {
     /// # Errors
     /// If the files cannot be mounted, or a name does not resolve to its address.
     pub fn mount(
-        hosts: &BTreeMap<String, IpAddr>,
+        hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,
         resolver: Option<(IpAddr, bool)>,
     ) -> Result<Self, Failure> {
@@ -39,8 +40,10 @@ impl HostsOverlay {
         if !hosts.contains_key("localhost") {
             file.push_str("127.0.0.1 localhost\n");
         }
-        for (host, address) in hosts.iter().filter(|(host, _)| in_file(host)) {
-            let _ = writeln!(file, "{address} {host}");
+        for (host, addresses) in hosts.iter().filter(|(host, _)| in_file(host)) {
+            for address in addresses.iter() {
+                let _ = writeln!(file, "{address} {host}");
+            }
         }
         let root = authority.map(Authority::root_pem);
         let by_name = resolver.map(|(address, over_tcp)| {
@@ -55,7 +58,7 @@ impl HostsOverlay {
         let present = files.iter().map(|(path, _)| *path).filter(|path| std::path::Path::new(path).exists());
         let names = Self(present.collect());
         namespace::overlay_files(&files)?;
-        for (host, address) in hosts.iter().filter(|(host, _)| in_file(host)) {
+        for (host, Addresses { preferred: address, .. }) in hosts.iter().filter(|(host, _)| in_file(host)) {
             let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
             // Addresses need no lookup.
             if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
@@ -78,7 +81,7 @@ impl Drop for HostsOverlay {
 
 /// Returns `hosts`, with their aliases if synthetic bodies use aliases, and with their siblings if bodies are
 /// recorded. A sibling that is itself one of the hosts keeps its own address.
-pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> BTreeMap<String, IpAddr> {
+pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
         named.extend(hosts.iter().map(|(host, address)| (alias_host(host), *address)));

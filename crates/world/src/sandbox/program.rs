@@ -95,8 +95,9 @@ impl Output {
     pub fn last_lines(&self, lines: usize) -> String {
         let text = self.tail().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let mut last: Vec<_> =
-            text.lines().map(str::trim).filter(|line| line.contains(char::is_alphanumeric)).collect();
+        // A carriage return begins a line of a progress meter again.
+        let lines_of_text = text.split(['\n', '\r']).map(str::trim);
+        let mut last: Vec<_> = lines_of_text.filter(|line| line.contains(char::is_alphanumeric)).collect();
         last.drain(..last.len().saturating_sub(lines));
         let words: String = last.join(" | ").chars().filter(|letter| !letter.is_control()).collect();
         if words.is_empty() { words } else { format!(": {words}") }

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastopen_intercept::Watch;
+use fastopen_link::ip::Addresses;
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::process::{end_all_others, kill_group};
 use fastopen_netns::sandbox::{protect_files, restrict_sockets};
@@ -69,7 +70,7 @@ impl Server {
     pub fn start(
         words: &[String],
         job: &Job,
-        hosts: &BTreeMap<String, IpAddr>,
+        hosts: &BTreeMap<String, Addresses>,
         namespace: &NetNs,
         resources: &[ServedResource],
     ) -> Result<Self, Failure> {
@@ -93,7 +94,7 @@ impl Server {
         let own = hosts.iter().filter(|(host, _)| job.origins.is_served(host));
         let server = Self {
             name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-            hosts: own.map(|(host, address)| (host.clone(), *address)).collect(),
+            hosts: own.map(|(host, one)| (host.clone(), one.preferred)).collect(),
             queue: job.origins.server_listen.then_some(job.origins.tfo_queue),
             child: RefCell::new(child),
             _watch: watch,

@@ -15,11 +15,11 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Fetches a cookie for `client` from each host, and from the resolver if it is queried over TCP. The
-    /// link must be unshaped.
+    /// Fetches a cookie for `client` from each address of each host, and from the resolver if it is queried
+    /// over TCP. The link must be unshaped.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
-        let addresses: Vec<_> = self.addresses.iter().copied().chain(self.resolver).collect();
-        self.fetch(client, of_each_host(&addresses))
+        let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
+        self.fetch(client, of_each_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
     }
 
     /// Fetches a cookie for each of these addresses of `client` from the first host.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fastopen_link::ip::{Addresses, Version};
 use fastopen_netns::clock::{exact_timers, monotonic_ns, realtime_ns};
 use fastopen_netns::counters::Counters;
 use fastopen_netns::tcp::TcpInfo;
@@ -28,7 +29,7 @@ use crate::contract::{
 use crate::engine;
 use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
-use crate::network::addresses::{client_address, origin_number};
+use crate::network::addresses::{client_addresses, origin_number};
 use crate::network::cross_traffic::{CrossTraffic, WARM_UP};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
@@ -50,7 +51,7 @@ impl<'a> World<'a> {
         plan: &LoadPlan,
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
-        let address = client_address(self.job.network.ip, number as u16 + 1);
+        let address = client_addresses(self.job.network.ip, number as u16 + 1);
         let observed = self.prepare(address, self.expectation(plan), client)?.run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
@@ -67,7 +68,7 @@ impl<'a> World<'a> {
     /// Gives the client this address, makes an earlier visit if needed, and sets up the cookies and the link.
     pub(super) fn prepare(
         &self,
-        address: IpAddr,
+        address: Addresses,
         expected: Expectation,
         client: &mut dyn UserAgent,
     ) -> Result<Prepared<'_, 'a>, Failure> {
@@ -231,13 +232,13 @@ impl<'a> World<'a> {
         Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
-    /// Returns the address of each host whose cookie the client at `address` holds.
-    fn cookies(&self, address: IpAddr) -> fastopen_netns::Result<Vec<IpAddr>> {
+    /// Returns the addresses of hosts whose cookie the client at `client` holds.
+    fn cookies(&self, client: Addresses) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
-        for host in self.hosts.values() {
-            if table.cookie(address, *host)?.is_some() {
-                held.push(*host);
+        for host in self.hosts.values().flat_map(|addresses| addresses.iter()) {
+            if table.cookie(client.select(Version::of(host)), host)?.is_some() {
+                held.push(host);
             }
         }
         Ok(held)
@@ -316,7 +317,7 @@ pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
     secure: ClientTls,
-    address: IpAddr,
+    address: Addresses,
     /// The addresses of the hosts whose cookie the client holds.
     pub(super) cookies: Vec<IpAddr>,
 }
@@ -527,7 +528,7 @@ impl Observed<'_, '_> {
             invalid,
             plt_ns: loaded.plt_ns,
             started_unix_ms: self.started_unix_ms,
-            client_address: address,
+            client_address: address.preferred,
             cookies_before: cookies.len(),
             seen_at: loaded.seen_at,
             browser: loaded.browser,

@@ -9,7 +9,7 @@ mod transactions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ use crate::contract::{
 };
 use crate::engine;
 use crate::failure::{Blame, Failure};
-use crate::network::addresses::{client_address, origin_address, origin_number, resolver_address};
+use crate::network::addresses::{client_addresses, origin_addresses, origin_number, resolver_address};
 use crate::network::link::Link;
 use crate::network::link_config::LinkConfig;
 use crate::network::measure;
@@ -108,7 +108,7 @@ pub fn with_world<T>(
     world.servers.origins.begin_load(encrypted, SessionStart::Early);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
     topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
-    let address = client_address(job.network.ip, 1);
+    let address = client_addresses(job.network.ip, 1);
     topology.set_client_address(address)?;
     world.network.link.configure(&world.network.asked)?;
     let _running = guests::start_all(guests, &topology.origins, job.client.isolate)?;
@@ -126,7 +126,7 @@ struct World<'a> {
     job: &'a Job,
     engine: Engine,
     policy: Policy,
-    hosts: BTreeMap<String, IpAddr>,
+    hosts: BTreeMap<String, ip::Addresses>,
     servers: Servers,
     /// Captures the packets, if the job requests them.
     capture: Option<Capture>,
@@ -197,7 +197,7 @@ impl<'a> World<'a> {
             link: link.kind(),
             kernel: sysctl::get("kernel.osrelease")?,
             program: env!("CARGO_PKG_VERSION").into(),
-            hosts: self.hosts.clone(),
+            hosts: self.hosts.iter().map(|(host, one)| (host.clone(), one.preferred)).collect(),
             path_hosts: self.hosts_behind(&asked.path),
             sysctls: BothEnds {
                 client: topology.client.run(settings)?,
@@ -213,7 +213,7 @@ impl<'a> World<'a> {
 
     /// Returns the hosts behind the middlebox; None without a middlebox.
     fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
-        let behind = self.hosts.iter().filter(|(_, address)| path.affects(**address));
+        let behind = self.hosts.iter().filter(|(_, one)| one.iter().any(|one| path.affects(one)));
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
@@ -283,7 +283,7 @@ impl Network {
         asked: LinkConfig,
         core: Option<&ServerCore>,
     ) -> Result<Self, Failure> {
-        if job.network.ip == ip::Version::V6 && !std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        if job.network.ip.has(ip::Version::V6) && !std::path::Path::new("/proc/sys/net/ipv6").exists() {
             let remedy = match engine {
                 Engine::Host => "as root: modprobe ipv6; or boot without ipv6.disable=1",
                 Engine::Virtual => "fastopen kernel build",
@@ -303,7 +303,8 @@ impl Network {
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
         let topology =
             Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
-        if resolver(job).is_some() {
+        // Programs choose between the two addresses of a host only if they look up its name.
+        if resolver(job).is_some() || job.network.ip == ip::Versions::Both {
             topology.show_connectivity()?;
         }
         let link = Link::start(&topology, engine)?;
@@ -323,8 +324,10 @@ struct Servers {
     origins: Origins,
     /// The certificate authority, if the job has TLS.
     authority: Option<Authority>,
-    /// The address of each of the page's origins, in the page's order.
+    /// The preferred address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
+    /// The other address of each of the page's origins; empty if the world has only one version of IP.
+    other_addresses: Vec<SocketAddr>,
     /// The pages that the origins serve, if bodies are synthetic.
     synthetic_pages: Option<SyntheticPages>,
     /// The address of the resolver, if clients query it over TCP, with or without TLS.
@@ -337,7 +340,7 @@ struct Servers {
 impl Servers {
     fn start(
         job: &Job,
-        hosts: &BTreeMap<String, IpAddr>,
+        hosts: &BTreeMap<String, ip::Addresses>,
         guests: &Guests,
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
@@ -350,7 +353,10 @@ impl Servers {
             // The server may listen on port 80 of all addresses.
             Some(_) => server::UPSTREAM_PORT,
         };
-        let addresses = page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host], port(one))).collect();
+        let addresses =
+            page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host].preferred, port(one))).collect();
+        let other = |one: &Origin| Some(SocketAddr::new(hosts[&one.host].other?, port(one)));
+        let other_addresses = page_origins.iter().filter_map(other).collect();
         let synthetic_pages = SyntheticPages::of(job);
         let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
         let has_tls = encrypted || job.network.names.alpn().is_some();
@@ -380,6 +386,7 @@ impl Servers {
             origins,
             authority,
             addresses,
+            other_addresses,
             resolver: resolver(job).filter(|_| job.network.names.is_over_tcp()),
             recorded_date,
             synthetic_pages,
@@ -400,16 +407,16 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
 
 /// Returns the address of the resolver in a job's world; None if clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddr> {
-    Some(SocketAddr::new(resolver_address(job.network.ip), job.network.names.port()?))
+    Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Returns the address of each host of the page, and of each host that a guest server serves.
-fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, Failure> {
+/// Returns the addresses of each host of the page, and of each host that a guest server serves.
+fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
     for host in of_page.chain(guests.servers.iter().map(|guest| guest.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
-        hosts.entry(host).or_insert_with(|| origin_address(job.network.ip, number as u16));
+        hosts.entry(host).or_insert_with(|| origin_addresses(job.network.ip, number as u16));
     }
     if hosts.len() > HOSTS {
         return Err(Failure::new(
@@ -420,7 +427,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, IpAddr>, 
     Ok(hosts)
 }
 
-fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig, Failure> {
+fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
     // The link has the shorter RTT of origins and resolver. The rest of the longer RTT is behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
@@ -431,7 +438,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
     let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
     let mut extra_delay = vec![0; hosts.len()];
     for (host, extra_us) in &job.network.host_extra_rtt_us {
-        let number = hosts.get(host).and_then(|address| origin_number(*address));
+        let number = hosts.get(host).and_then(|one| origin_number(one.preferred));
         if let Some(delay) = number.and_then(|number| extra_delay.get_mut(number)) {
             *delay = extra_us * 1000 / 2;
         }
@@ -442,7 +449,7 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> Result<LinkConfig
 
 /// Returns the rule for the middlebox. Unless all addresses are behind it, the rule lists the hosts that are:
 /// a random part (probability `path_share`) of the hosts that the job names, or of all if it names none.
-fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
+fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {
         // Sorted by address, which is the page's order.
@@ -452,7 +459,7 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, IpAddr>) -> PathRule {
         let behind = numbered.into_iter().zip(drawn).filter(|((_, host), drawn)| {
             *drawn && asked.path_hosts.as_ref().is_none_or(|named| named.contains(*host))
         });
-        behind.map(|((address, _), _)| address).collect()
+        behind.flat_map(|((addresses, _), _)| addresses.iter()).collect()
     };
     // The resolver is not behind the middlebox, so with a resolver the rule must list the hosts.
     let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || asked.names != NameLookup::None;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fastopen_link::ip::Addresses;
 use fastopen_page::{FidelityGaps, Piece, Resource, Runtime, SyntheticBody, SyntheticPage, UrlRewrite};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::caching::CachePolicy;
@@ -23,21 +24,22 @@ use crate::server::UPSTREAM_PORT;
 /// Maps each host's address to the configuration of its TLS server.
 fn servers(
     job: &Job,
-    hosts: &BTreeMap<String, IpAddr>,
+    hosts: &BTreeMap<String, Addresses>,
     authority: &Authority,
     sessions: &Arc<Sessions>,
     keys: Option<&Arc<KeyLines>>,
 ) -> Result<BTreeMap<IpAddr, Arc<ServerConfig>>, Failure> {
-    let server = |(host, address): (&String, &IpAddr)| {
+    let server = |(host, addresses): (&String, &Addresses)| {
         let identity = authority.identity(&names(job, host), job.tls.chain_bytes.into())?;
         let version = job.origins.http_of(host);
         // QUIC clients offer the first of these two protocols, TCP clients the second.
         let alpn = BTreeSet::from([version.alpn(), version.over_tcp().alpn()]);
         let alpn: Vec<_> = alpn.into_iter().collect();
-        let config = tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?;
-        Ok((*address, Arc::new(config)))
+        let config = Arc::new(tls::server(&job.tls, identity, &alpn, sessions.clone(), keys.cloned())?);
+        Ok(addresses.iter().map(move |address| (address, config.clone())))
     };
-    hosts.iter().map(server).collect()
+    let servers = hosts.iter().map(server).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(servers.into_iter().flatten().collect())
 }
 
 /// Returns the transport of queries to the resolver at `address`. TLS uses the TLS settings of the job.
@@ -108,7 +110,7 @@ impl SyntheticPages {
 /// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
 pub fn site(
     job: &Job,
-    hosts: &BTreeMap<String, IpAddr>,
+    hosts: &BTreeMap<String, Addresses>,
     synthetic_pages: Option<&SyntheticPages>,
     authority: Option<&Authority>,
     keys: Option<&Arc<KeyLines>>,
@@ -132,7 +134,7 @@ pub fn site(
         Ok::<_, Failure>(TlsSite { servers, resources, security, sessions, quic })
     };
     let names = |address| {
-        let lower = |(host, ip): (String, IpAddr)| (host.to_lowercase(), ip);
+        let lower = |(host, ip): (String, Addresses)| (host.to_lowercase(), ip);
         Ok::<_, Failure>(Names {
             address,
             zone: with_aliases(job, hosts).into_iter().map(lower).collect(),
@@ -152,7 +154,10 @@ pub fn site(
             None => job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
         },
         keep_alive: job.origins.keep_alive,
-        versions: hosts.iter().map(|(host, address)| (*address, job.origins.http_of(host))).collect(),
+        versions: hosts
+            .iter()
+            .flat_map(|(host, addresses)| addresses.iter().map(|one| (one, job.origins.http_of(host))))
+            .collect(),
         fastopen_queue: job.origins.tfo_queue.into(),
         tls: authority.filter(|_| encrypted).map(over_tls).transpose()?,
         nearest: recorded,
@@ -163,7 +168,7 @@ pub fn site(
 
 fn resources(
     job: &Job,
-    hosts: &BTreeMap<String, IpAddr>,
+    hosts: &BTreeMap<String, Addresses>,
     synthetic_page: Option<&SyntheticPage>,
     bodies: &Bytes,
 ) -> Result<Vec<ServedResource>, Failure> {
@@ -188,20 +193,20 @@ fn resources(
         let head = resource.head_offset.filter(|_| job.origins.bodies == Bodies::Recorded);
         let head = head.and_then(|offset| bodies.get(offset as usize..)).map(recorded_head::fields);
         let scaled_ns = |us: u64| (us as f64 * 1000.0 * job.origins.think_scale) as u64;
-        let alternatives = resource.alternatives.iter().filter_map(|url| {
-            let address = hosts.get(url.host())?;
-            Some((SocketAddr::new(*address, url.port()), url.normalized_target()))
+        let alternatives = resource.alternatives.iter().flat_map(|url| {
+            let addresses = hosts.get(url.host()).into_iter().flat_map(|addresses| addresses.iter());
+            addresses.map(|one| (SocketAddr::new(one, url.port()), url.normalized_target()))
         });
         // Scripts choose among sibling hosts at random, so each of them serves the resource.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
-        let of_siblings = of_siblings.map(|(_, address)| {
-            (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())
+        let of_siblings = of_siblings.flat_map(|(_, addresses)| {
+            addresses
+                .iter()
+                .map(|one| (SocketAddr::new(one, resource.url.port()), resource.url.normalized_target()))
         });
         Ok(ServedResource {
-            origin: SocketAddr::new(
-                hosts[resource.url.host()],
-                job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
-            ),
+            host: hosts[resource.url.host()],
+            port: job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
             alternatives: alternatives.chain(of_siblings).collect(),
             method: resource.method.clone(),
             target: resource.url.target().to_owned(),

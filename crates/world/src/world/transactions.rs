@@ -19,7 +19,7 @@ use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
 use crate::generator::{self, Load, Target, commonest, occurred};
-use crate::network::addresses::{CLIENT_ADDRESSES, client_address};
+use crate::network::addresses::{CLIENT_ADDRESSES, client_address, client_addresses};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
@@ -47,7 +47,7 @@ impl World<'_> {
         let flood_sources = self.prepare_flood(asked.flood)?;
         let sources = self.sources(plan, asked)?;
         let expected = self.expectation(plan);
-        let address = client_address(sources.ip, sources.first);
+        let address = client_addresses(self.job.network.ip, sources.first);
         let cookies_before = self.prepare(address, expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
         engine::begin_load(self.engine, Duration::from_micros(self.job.start_phase_us));
@@ -142,7 +142,7 @@ impl World<'_> {
     /// Returns the server, request and expected response for each of the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
-        let host = |name: &str| self.hosts[name];
+        let host = |name: &str| self.hosts[name].preferred;
         let port = |one: &PageUrl| match self.job.origins.server {
             None => one.port(),
             Some(_) if self.job.origins.is_served(one.host()) => server::PORT,
@@ -194,7 +194,7 @@ impl World<'_> {
         let end = first + wanted as u16;
         self.next_address.set(end);
         Ok(Sources {
-            ip: self.job.network.ip,
+            ip: self.job.network.ip.preferred(),
             first,
             end: cold.then_some(end),
             resources: self.job.page.resources.len() as u64,
@@ -205,7 +205,7 @@ impl World<'_> {
     /// addresses, and returns the addresses with their cookies. Returns nothing without a flood.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
-        let addresses: Vec<_> = flood::addresses(self.job.network.ip).collect();
+        let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
         let server = self.servers.addresses[0].ip();
         let topology = &self.network.topology;
         if asked.cookies == FloodCookies::Valid {
@@ -228,7 +228,7 @@ impl World<'_> {
             return Err(Failure::new(Fault::World, message));
         }
         self.settle()?;
-        topology.set_silent(flood::network(self.job.network.ip), true)?;
+        topology.set_silent(flood::network(self.job.network.ip.preferred()), true)?;
         Ok(sources)
     }
 

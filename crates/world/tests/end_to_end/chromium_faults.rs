@@ -101,7 +101,7 @@ fn whichever_of_the_browser_s_processes_is_killed_the_load_has_a_reason_and_the_
 fn a_browser_that_is_stopped_times_out_and_the_next_load_has_a_new_one() {
     if browser() {
         let run = lose("STOP", |line| !line.contains("--type="));
-        expect(&run, "the page did not give way");
+        expect(&run, "the page did not respond");
     }
 }
 

@@ -144,7 +144,7 @@ fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp", "warm"]), bash(script, &[]));
     for run in on_each_engine(&with(job, json!({"load_timeout_us": 300_000}))) {
         for load in run.of_type("load") {
-            assert_eq!(load["invalid"][0]["detail"], "bash was not done in the time given", "{run}");
+            assert_eq!(load["invalid"][0]["detail"], "bash did not end within the time limit", "{run}");
         }
         assert_eq!((run.of_type("load").len(), run.of_type("end").len()), (2, 1), "{run}");
     }

@@ -1,6 +1,7 @@
-//! Tests of worlds with IPv6, which behave like worlds with IPv4, but whose packets are 20 bytes longer.
+//! Tests of worlds with IPv6, which behave like worlds with IPv4, but whose packets are 20 bytes longer. With
+//! both versions, the client chooses (Happy Eyeballs, RFC 8305).
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
@@ -13,8 +14,12 @@ use crate::support::{
 use crate::virtual_time::exactly;
 
 /// Returns the job with IPv6 instead of IPv4.
-fn over_ipv6(mut job: Value) -> Value {
-    job["network"]["ip"] = json!("6");
+fn over_ipv6(job: Value) -> Value {
+    over("6", job)
+}
+
+fn over(versions: &str, mut job: Value) -> Value {
+    job["network"]["ip"] = json!(versions);
     job
 }
 
@@ -223,6 +228,85 @@ fn chromium_loads_a_page_over_ipv6_with_names_that_it_looks_up() {
         assert!(with_syn_data(warm, "client") >= 2, "{run}");
         assert_eq!(with_syn_data(warm, "client"), with_syn_data(warm, "origin"));
     }
+}
+
+/// Returns true if a connection is over a version of IP.
+fn is_over(connection: &Value, version: &str) -> bool {
+    let address: IpAddr = serde_json::from_value(connection["address"].clone()).expect("it has an address");
+    address.is_ipv6() == (version == "6")
+}
+
+/// Returns the number of a load's connections with requests over a version of IP.
+fn used(load: &Value, version: &str) -> usize {
+    let connections = list(&load["connections"]).iter();
+    connections.filter(|one| is_over(one, version) && number(&one["requests"]) > 0).count()
+}
+
+fn in_curl(job: Value, more: &[&str]) -> Value {
+    let words = [&["curl", "--silent", "--output", "out"], more, &["http://a.test/"]].concat();
+    with(over("4+6", job), json!({"client": {"kind": "command", "command": words}}))
+}
+
+#[test]
+fn a_client_of_both_versions_holds_cookies_of_both_and_prefers_ipv6() {
+    let job = job(&page(&[root(5000)]), &network(100_000), &["tcp", "cold", "warm"]);
+    let forced = |version| in_curl(job.clone(), version);
+    for (version, used_version) in [(&[][..], "6"), (&["-6"], "6"), (&["-4"], "4")] {
+        for run in [Some(run(&forced(version))), exactly(&forced(version))].into_iter().flatten() {
+            let warm = run.valid("warm");
+            assert_eq!((number(&warm["cookies_before"]), used(warm, used_version)), (2, 1), "{run}");
+            assert_syn_data(warm, 1);
+            assert_eq!(with_syn_data(run.valid("cold"), "client"), 0);
+            run.valid("tcp");
+        }
+    }
+}
+
+#[test]
+fn a_resolver_of_both_versions_has_both_addresses_of_a_name() {
+    let link = with(network(100_000), json!({"names": "do53"}));
+    let run = run(&in_curl(job(&page(&[root(5000)]), &link, &["tcp"]), &["-4"]));
+    assert_eq!(used(run.valid("tcp"), "4"), 1, "{run}");
+}
+
+#[test]
+fn curl_turns_to_ipv4_after_200_ms_unless_fast_open_reports_a_connection_that_does_not_exist() {
+    let link = with(network(100_000), json!({"path": "block-ipv6"}));
+    let job = |arms: &[&str]| {
+        let job = with(job(&page(&[root(5000)]), &link, arms), json!({"load_timeout_us": 5_000_000}));
+        in_curl(job, &[])
+    };
+    let Some(run) = exactly(&job(&["tcp", "cold", "warm"])) else { return };
+    for arm in ["tcp", "cold"] {
+        let load = run.valid(arm);
+        assert_eq!((used(load, "4"), used(load, "6")), (1, 0), "{run}");
+        let opened = |version: &str| {
+            let of_version = list(&load["connections"]).iter().find(|one| is_over(one, version));
+            number(&of_version.expect("it was tried")["opened_ns"]) as f64 / 1e6
+        };
+        assert!((opened("4") - opened("6") - 200.0).abs() < 2.0, "{run}");
+    }
+    // With a cookie, connect(2) succeeds before any packet is sent, so that the client never turns to IPv4.
+    let warm = run.load("warm");
+    assert_eq!((used(warm, "4"), used(warm, "6")), (0, 0), "{run}");
+    assert_eq!(warm["invalid"][0]["kind"], "incomplete", "{run}");
+}
+
+#[test]
+fn chromium_turns_to_ipv4_after_300_ms() {
+    if !browser() {
+        return;
+    }
+    let both = |path: &str| {
+        let link = with(network(100_000), json!({"path": path}));
+        exactly(&over("4+6", in_chromium(job(&page(&[root(5000)]), &link, &["tcp", "warm"]))))
+    };
+    let (Some(open), Some(blocked)) = (both("none"), both("block-ipv6")) else { return };
+    assert_eq!([open.valid("tcp"), open.valid("warm")].map(|load| used(load, "6")), [1, 1], "{open}");
+    assert_eq!(used(blocked.valid("tcp"), "4"), 1, "{blocked}");
+    let later = plt_ms(blocked.valid("tcp")) - plt_ms(open.valid("tcp"));
+    assert!((later - 300.0).abs() < 10.0, "{later}");
+    assert_eq!(blocked.load("warm")["invalid"][0]["kind"], "incomplete", "{blocked}");
 }
 
 #[test]

@@ -342,7 +342,7 @@ fn a_page_that_misbehaves_ends_its_load_with_the_reason() {
             "for (let i = 0; i < 20000; i++) new Image().src = '/' + i",
             "the page made more than 1001 requests",
         ),
-        ("for (;;);", "the page did not give way for 8 s"),
+        ("for (;;);", "the page did not respond for 8 s"),
     ] {
         let Some(load) = load_in_chromium(&format!("<!doctype html><script>{script}</script>")) else {
             return;

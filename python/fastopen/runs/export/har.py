@@ -176,7 +176,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
     """Return the connection of an entry, with the reports of both ends' kernels; empty if there is none."""
     if connection is None:
         return {}
-    address = addresses.get(connection["host"])
+    address = connection.get("address") or addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
     # HAR requires a unique ID of the connection. Like browsers, use the number of the connection.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}

@@ -86,7 +86,7 @@ impl Conduct {
     pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;
-            return Err(PipeError::Refused(format!("the page did not give way for {seconds} s")));
+            return Err(PipeError::Refused(format!("the page did not respond for {seconds} s")));
         }
         let nothing = json!({"expression": "0"});
         browser.pipe.awaited = Some(browser.pipe.send(Some(&tab.session), "Runtime.evaluate", &nothing)?);

@@ -195,7 +195,7 @@ fn is_local(host: &str) -> bool {
 /// Returns the rules for hosts that the browser does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
-    let rules = rules.map(|(host, address)| format!("MAP {} {address}", host.trim_matches(['[', ']'])));
+    let rules = rules.map(|(host, one)| format!("MAP {} {}", host.trim_matches(['[', ']']), one.preferred));
     rules.collect::<Vec<_>>().join(",")
 }
 

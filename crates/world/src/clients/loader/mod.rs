@@ -61,7 +61,7 @@ impl UserAgent for Loader {
         let hosts = urls
             .filter(|url| url.is_encrypted(loading.schemes))
             .map(|url| {
-                let address = SocketAddr::new(loading.hosts[url.host()], url.port());
+                let address = SocketAddr::new(loading.hosts[url.host()].preferred, url.port());
                 (url.host().to_owned(), (address, loading.http_at(url)))
             })
             .collect();
@@ -320,7 +320,7 @@ impl PageLoad {
 
     fn open(&mut self, id: ConnectionId, origin: usize, fallback: bool) {
         let server = &self.scheduler.origins()[origin];
-        let Endpoint { version, .. } = self.origins[origin];
+        let Endpoint { version, address, .. } = self.origins[origin];
         let version = if fallback { version.over_tcp() } else { version };
         self.connections.push(ConnectionRecord {
             id: id.0,
@@ -328,6 +328,7 @@ impl PageLoad {
             port: server.port,
             opened_ns: self.now(),
             multiplexed: version.is_multiplexed(),
+            address: Some(address.ip()),
             ..ConnectionRecord::default()
         });
         self.four_tuples.push(None);
@@ -378,8 +379,14 @@ impl PageLoad {
             let (fastopen, sockets) = (self.fastopen, self.sockets.clone());
             let (host, port) = (resolver.address.ip().to_string(), resolver.address.port());
             let multiplexed = resolver.names == NameLookup::Doh;
-            let record =
-                ConnectionRecord { host, port, opened_ns: now, multiplexed, ..ConnectionRecord::default() };
+            let record = ConnectionRecord {
+                host,
+                port,
+                opened_ns: now,
+                multiplexed,
+                address: Some(resolver.address.ip()),
+                ..ConnectionRecord::default()
+            };
             tokio::spawn(Stream { resolver, fastopen, sockets, reports }.run(asked));
             ResolverStream { questions, record, four_tuple: None }
         });
