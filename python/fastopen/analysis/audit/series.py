@@ -4,10 +4,9 @@ The growth per millisecond of RTT must also change similarly with and without TF
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.physics import MeasuredCell
@@ -42,14 +41,13 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
 
 def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
     slack = lower.half_digit + higher.half_digit
-    sooner: list[str] = []
-    faster: list[str] = []
+    sooner, faster = list[str](), list[str]()
     longer, shorter = (f"over {one.rtt.normalize():f} ms" for one in (higher, lower))
     for name, before, after in (("without TFO", lower.off, higher.off), ("with TFO", lower.tfo, higher.tfo)):
-        step = f"{name} from {_ms(before)} at {lower.rtt} ms to {_ms(after)}"
         if after + slack < before:
             sooner.append(f"{name} {_ms(after)} {longer}, {_ms(before)} {shorter}")
         elif lower.rtt > 0 and after - slack > before * higher.rtt / lower.rtt * GROWTH_MAX:
+            step = f"{name} from {_ms(before)} at {lower.rtt} ms to {_ms(after)}"
             faster.append(f"{step}, {after / before:.1f} times")
     if sooner:
         yield AuditFinding(higher.cell, "monotony", "loads sooner over the longer RTT: " + "; ".join(sooner))
@@ -59,59 +57,42 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
         yield AuditFinding(higher.cell, "growth", rtts + "; ".join(faster) + why)
 
 
-@dataclass(frozen=True)
-class _Bend:
+class _Bend(NamedTuple):
     """The growth of the time with or without TFO over two steps of RTT, in ms per ms of RTT."""
 
     name: str
     before: Decimal
     after: Decimal
-    slack: Decimal
-    """The largest change of `after - SLOPE_MIN * before` that rounding can cause."""
-    grows: bool
-    """True if the time grows in the first step, regardless of rounding."""
-
-    @property
-    def falls(self) -> bool:
-        """Return True if the slope falls by more than half, regardless of rounding."""
-        return self.grows and self.after - SLOPE_MIN * self.before < -self.slack
-
-    @property
-    def holds(self) -> bool:
-        """Return True if the slope keeps more than half of its value, regardless of rounding."""
-        return self.grows and self.after - SLOPE_MIN * self.before > self.slack
+    kept: int
+    """1 if the second step keeps more than half of the first step's slope, -1 if it keeps less. 0 if rounding
+    can change this answer, or if it can explain the growth in the first step."""
 
 
-def _question(lower: MeasuredCell, middle: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
-    bends = (
-        _bend("without TFO", (lower, middle, higher), (lower.off, middle.off, higher.off)),
-        _bend("with TFO", (lower, middle, higher), (lower.tfo, middle.tfo, higher.tfo)),
-    )
-    near, at, far = (f"{one.rtt.normalize():f}" for one in (lower, middle, higher))
-    for one, other in (bends, bends[::-1]):
-        if one.falls and other.holds:
+def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
+    """Ask about the last of three cells if the slope falls by more than half in one of its two times only."""
+    without = _bend("without TFO", cells, [one.off for one in cells])
+    with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
+    near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
+    for one, other in ((without, with_tfo), (with_tfo, without)):
+        if one.kept < 0 < other.kept:
             detail = (
                 f"{one.name} each ms of RTT adds {_slope(one.before)} ms from {near} to {at} ms"
                 f" and {_slope(one.after)} ms from {at} to {far} ms,"
                 f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
                 " does this cell hold what was measured?"
             )
-            yield AuditFinding(higher.cell, "slope", detail)
+            yield AuditFinding(cells[-1].cell, "slope", detail)
 
 
-def _bend(
-    name: str, cells: tuple[MeasuredCell, MeasuredCell, MeasuredCell], times: tuple[Decimal, Decimal, Decimal]
-) -> _Bend:
+def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
-    return _Bend(
-        name,
-        before=(times[1] - times[0]) / first,
-        after=(times[2] - times[1]) / second,
-        # The middle time is in both slopes and moves them in opposite directions.
-        slack=(at + far) / second + SLOPE_MIN * (near + at) / first,
-        grows=times[1] - at > times[0] + near,
-    )
+    before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second
+    # The middle time is in both slopes and moves them in opposite directions.
+    slack = (at + far) / second + SLOPE_MIN * (near + at) / first
+    kept = after - SLOPE_MIN * before
+    clear = times[1] - at > times[0] + near and abs(kept) > slack
+    return _Bend(name, before, after, (1 if kept > 0 else -1) if clear else 0)
 
 
 def _slope(slope: Decimal) -> str:
