@@ -108,9 +108,8 @@ class Results:
     @cached_property
     def factors(self) -> VaryingFactors:
         """Return the factors that vary between comparisons."""
-        return varying_factors(
-            self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
-        )
+        engines = dict.fromkeys(result.cell.engine for result in self.cells)
+        return varying_factors(self.experiment, tuple(engines))
 
     @cached_property
     def distributions(self) -> list[Distribution]:
@@ -124,9 +123,8 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
-    summaries = summarise(
-        cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
-    )
+    vary = experiment.vary is not None
+    summaries = summarise(cells, found, experiment.seed, unchanging, store.asked(), vary=vary)
     rtts = grouped(
         ((page, network), experiment.networks[network].rtt_us + off_us)
         for page, network, off_us in store.rtts_off()
