@@ -87,14 +87,10 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
-    return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
-
-
-def _in_order(places: list[Place], along: str) -> list[Place]:
-    """Sort the places by their value of `along`. If any value is not a number, keep the given order."""
-    if any(along not in place.numbers for place in places):
-        return places
-    return sorted(places, key=lambda place: place.numbers[along])
+    for row in rows.values():
+        if all(along in place.numbers for place in row):
+            row.sort(key=lambda place: place.numbers[along])
+    return [Curve(", ".join(rest), tuple(row)) for rest, row in rows.items()]
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
@@ -109,14 +105,9 @@ def axis_of(results: Results) -> Factor:
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
-    values: dict[str, set[str]] = {}
-    for result in results.cells:
-        point = results.factors.point(result.cell)
-        for factor in results.factors.varying:
-            values.setdefault(factor.name, set()).add(factor.text_at(point))
-    if len(values.get(RTT.name, ())) > 1:
-        return RTT
-    return max(results.factors.varying, key=lambda factor: len(values.get(factor.name, ())), default=RTT)
+    points = [results.factors.point(result.cell) for result in results.cells]
+    values = {factor: len(set(map(factor.text_at, points))) for factor in results.factors.varying}
+    return RTT if values.get(RTT, 0) > 1 else max(values, key=lambda factor: values[factor], default=RTT)
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:
