@@ -1,4 +1,4 @@
-"""Match the cells of two runs by page, arm and the values of factors.
+"""Read two runs, and match their cells by page, arm and the values of factors.
 
 If a factor has one value in each run, and these values differ, it is not used for matching but listed as a
 setting that differs. So runs with initial windows of 4 and of 10 can be compared.
@@ -6,17 +6,58 @@ setting that differs. So runs with initial windows of 4 and of 10 can be compare
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from fastopen.analysis.comparison.side import Side
-from fastopen.analysis.statistics import CellResult
+from fastopen.analysis.attribution import Attribution, attribute
+from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.common.errors import InputError
 from fastopen.experiments import FACTORS, Factor, Point
 from fastopen.pages import Page
+from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
 # Arms are matched by name. Their transports are not matched, because they follow from TLS, another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
+
+    place: str
+    """The run's folder, or a name for a run that is only in memory."""
+    label: str
+    """The label that the user gave the run; empty if none."""
+    results: Results
+    attribution: Attribution
+    seeds: Mapping[tuple[int, int], int]
+    """The seed of each load's world, by (cell, repeat)."""
+    bodies: Mapping[str, str]
+    """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        return self.results.environment
+
+
+def read_side(folder: Path) -> Side:
+    """Read a kept run. Raises InputError if it cannot be read."""
+    with RunStore.open(folder) as store:
+        return side_of(store, store.place)
+
+
+def side_of(store: RunStore, place: str) -> Side:
+    """Read an open run, which may be only in memory. `place` names the run in messages."""
+    rows, jobs = store.loads(), store.jobs()
+    return Side(
+        place=place,
+        label=store.label,
+        results=collect(store, rows),
+        attribution=attribute(store, rows),
+        seeds={(row.cell, row.repeat): jobs[row.job] for row in rows},
+        bodies=dict(store.options.get("bodies") or {}),
+    )
 
 
 @dataclass(frozen=True)
@@ -169,15 +210,15 @@ def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name
-        digests = [page.model_copy(update={"name": ""}).digest() for page in (old, new)]
-        yield f"page {old_name}", _facts(old, digests[0]), _facts(new, digests[1])
+        yield f"page {old_name}", _facts(old), _facts(new)
         was, now = before.bodies.get(old_name, ""), after.bodies.get(new_name, "")
         yield f"recorded bodies of {old_name}", was[:DIGEST_SHOWN], now[:DIGEST_SHOWN]
 
 
-def _facts(page: Page, digest: str) -> str:
-    body_bytes = sum(one.body_bytes for one in page.resources)
-    return f"{len(page.resources)} requests, {body_bytes / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
+def _facts(page: Page) -> str:
+    """Return `2 requests, 30 kB (0123abcd)`, where the digest is that of the page without its name."""
+    digest = page.model_copy(update={"name": ""}).digest()
+    return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 
 
 def _in_words(version: object) -> str:
