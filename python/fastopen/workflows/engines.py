@@ -74,12 +74,10 @@ def is_busy() -> bool:
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
     """Map `virtual` to the factor by which the machine's load slows it. Leave out `host`: it hardly slows."""
+    if "virtual" not in parallel:
+        return {}
     cores = len(os.sched_getaffinity(0))
-    return {
-        name: slowed_down(os.getloadavg()[0], cores, at_once)
-        for name, at_once in parallel.items()
-        if name == "virtual"
-    }
+    return {"virtual": slowed_down(os.getloadavg()[0], cores, parallel["virtual"])}
 
 
 @dataclass(frozen=True)
@@ -112,20 +110,18 @@ class EngineSet:
         if store or executor cannot be used, MachineError if this machine lacks the world program or a kernel.
         """
         if executor is not None and plan.engines != ("virtual",):
-            remedy = "use --engine virtual"
-            raise InputError("workers run only in virtual time", "--workers", remedy)
+            raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         for setup in plan.experiment.setups:
             check_versions(setup.client, setup.origins.versions)
         clients = [setup.client for setup in plan.experiment.setups]
         engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
-        workers = None
-        results = ResultsStore(store) if store is not None and booted is not None else None
+        workers = results = None
         if booted is not None and executor is not None:
-            workers = ExecutorEngine(executor, maker_of(program, booted), parallel)
-            engines["virtual"] = workers
-        if booted is not None and results is not None:
+            workers = engines["virtual"] = ExecutorEngine(executor, maker_of(program, booted), parallel)
+        if booted is not None and store is not None:
+            results = ResultsStore(store)
             engines["virtual"] = StoredEngine(engines["virtual"], results, maker_of(program, booted))
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
@@ -145,20 +141,19 @@ class EngineSet:
 
     def description(self, plan: Plan) -> str:
         """Describe the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, with reasons."""
-        described = "; ".join(self._describe(plan, name) for name in plan.engines)
-        networks = plan.experiment.networks
-        taken_over = any(one.link == "kernel" and one.path != "none" for one in networks)
-        return f"{described}; {MIDDLEBOX_IS_OURS}" if taken_over else described
+        described = [self._describe(plan, name) for name in plan.engines]
+        if any(one.link == "kernel" and one.path != "none" for one in plan.experiment.networks):
+            described.append(MIDDLEBOX_IS_OURS)
+        return "; ".join(described)
 
     def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:
             chosen = name not in plan.experiment.engines
             return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
         described = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
-        experiment = plan.experiment
         comparisons = {cell.comparison for cell in plan.cells if cell.engine == name}
-        once = any(repeats_of(experiment, one) == 1 for one in comparisons)
-        return f"{described}: {ONE_IS_ENOUGH}" if once and experiment.repeats > 1 else described
+        once = any(repeats_of(plan.experiment, one) == 1 for one in comparisons)
+        return f"{described}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else described
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
