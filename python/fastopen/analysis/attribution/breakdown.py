@@ -25,6 +25,7 @@ class Breakdown:
     handshakes: float
     """The mean number of handshakes on the critical path."""
     ready_ms: float
+    """The time for which requests on the critical path were queued and only waited for a connection."""
     connections: float
 
     def share(self, kind: Kind) -> float:

@@ -3,8 +3,8 @@
 The walk starts at the last response before the load event. It goes back over the response's transfer and the
 wait for its first byte to the sending of the request, and then to the last event that the request waited for:
 the handshake of its connection, the end of the request that occupied the connection (or a place under the
-limit on connections), or the response from which the client learned of the request. So time in a queue is
-explained by the previous request. `ready_ns` is the total time in queues.
+limit on connections), or the response from which the client learned of the request. So the previous request
+explains the time in a queue. `ready_ns` is the total time in queues.
 
 Clients that bind late (Chromium, the loader) give a new connection to the most urgent request. If the request
 that waited for it then had to open another connection, its wait for the first handshake counts too.

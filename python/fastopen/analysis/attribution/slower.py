@@ -14,7 +14,7 @@ from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
 from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
-from fastopen.runs import LoadRow, RunStore
+from fastopen.runs import RunStore
 
 # A request explains a slower load if it took longer by at least this part of the additional load time.
 SHARE_MIN: Final = 0.25
@@ -58,9 +58,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
     is more bytes on a busy link, or else a slower request on the critical path."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
-    rows: dict[tuple[int, int], LoadRow] = {}
-    if wanted or setups:
-        rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
+    if not wanted and not setups:
+        return results
+    rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
 
     def why(faster: CellResult, slower: CellResult, repeat: int) -> str:
         pair = [rows.get((cell.cell.index, repeat)) for cell in (faster, slower)]
@@ -95,19 +95,13 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
                 if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
                     savings = cell.improvements_percent
                     yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
-        of_rows = [baseline_of(arms) for arms in rows.values()]
-        yield from _sooner_over_longer_rtt(results, [one for one in of_rows if one is not None])
-
-
-def _sooner_over_longer_rtt(
-    results: Results, baselines: Sequence[CellResult]
-) -> Iterator[tuple[CellResult, CellResult, int]]:
-    for cells in results.alike(baselines, "rtt"):
-        ordered = sorted(cells, key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
-        for shorter, longer in pairwise(ordered):
-            repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
-            if repeats and (longer.plt_ms_median or 0) < (shorter.plt_ms_median or 0):
-                yield longer, shorter, repeats[0]
+        baselines = [one for arms in rows.values() if (one := baseline_of(arms)) is not None]
+        for cells in results.alike(baselines, "rtt"):
+            cells.sort(key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
+            for shorter, longer in pairwise(cells):
+                repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
+                if repeats and (longer.plt_ms_median or 0) < (shorter.plt_ms_median or 0):
+                    yield longer, shorter, repeats[0]
 
 
 # Factors whose values are compared with their simplest value, which comes first.
@@ -338,7 +332,8 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values in COMPARED, if the later value is slower."""
+    """Yield a sentence for each two values of a factor in COMPARED, if the page loads more slowly with the
+    later one. Cells whose other factors need verdicts of their own get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -358,8 +353,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the phrases of the compared factor for both cells, then those of other factors whose values no
-    verdict may combine, except factors of the first flight."""
+    """Return the values of the factor in COMPARED in words, first that of the slower cell. Then the slower
+    cell's values of other factors that need verdicts of their own, except factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -373,8 +368,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's row; empty if its page and question have only one row. Add a note if the
-    cell's increase (the first of `increases`), rounded as in tables, is the largest or equal in all rows."""
+    """Return the name of the cell's table row; empty if its page and verdict have no other row. Add a note
+    if the cell's increase (the first of `increases`), rounded as in tables, is the largest of all rows, or
+    the same in all."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

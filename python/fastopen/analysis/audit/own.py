@@ -6,6 +6,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 
+# The columns by which results of fastopen are recognised.
 MARKS: Final = (
     "page",
     "rtt_ms",
@@ -69,7 +70,8 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the first flight's name. For a page partly in cleartext, it is the shorter one, without TLS."""
+    """Return the row's key in FIRST_FLIGHTS. A page with some URLs in cleartext counts as all in cleartext,
+    because its shortest first flight has no TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

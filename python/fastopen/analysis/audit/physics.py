@@ -15,7 +15,8 @@ from typing import Final, Self
 from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# The number of requests of a load, which limits its connections, and the source, by (experiment, page).
+# The number of requests of a load, and the source of this number, by (experiment, page). A load opens at most
+# one connection for each request.
 REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.web.mit.edu"): (6, "the report counts six requests in all three tests"),
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
@@ -63,11 +64,6 @@ class MeasuredCell:
         return self.trips_off - self.cell.flight_tfo.round_trips
 
     @property
-    def bounded(self) -> bool:
-        """Return True if TFO saves round trips, and both first flights are over TCP or both over QUIC."""
-        return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
-
-    @property
     def room(self) -> Decimal:
         """Return how many connections in sequence, each with a request, fit into a load without TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
@@ -79,11 +75,12 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     tightest = _tightest_below(series)
     for one in series:
         found += _too_soon(one)
-        if one.rtt > 0 and one.saved > 0 and one.bounded:
-            reasons = list(_beyond_bounds(one, tightest[one.rtt]))
-            if reasons:
-                detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
-                found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
+        same_transport = one.cell.flight_off.over_quic == one.cell.flight_tfo.over_quic
+        if one.rtt <= 0 or one.saved <= 0 or one.trips_saved <= 0 or not same_transport:
+            continue
+        if reasons := list(_beyond_bounds(one, tightest[one.rtt])):
+            detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
+            found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
     return found
 
 
@@ -116,7 +113,9 @@ def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCel
 
 
 def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[str]:
-    requests, source = _requests(one.cell)
+    requests, source = one.cell.requests, "the table says how many"
+    if requests is None:
+        requests, source = REQUESTS.get((one.cell.experiment, one.cell.page), (None, ""))
     if requests is not None and one.saved > requests * one.trips_saved * one.rtt * SLACK:
         yield f"{requests} requests can open {requests} connections in a row at most ({source})"
     most = one.off * one.trips_saved / one.trips_off
@@ -132,12 +131,6 @@ def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[st
             f"the same page at {least.rtt} ms, {_ms(least.off)}, has room for {least.room:.1f}"
             " handshakes and requests in a row at most"
         )
-
-
-def _requests(cell: PrintedCell) -> tuple[int | None, str]:
-    if cell.requests is not None:
-        return cell.requests, "the table says how many"
-    return REQUESTS.get((cell.experiment, cell.page), (None, ""))
 
 
 def _ms(milliseconds: Decimal) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, changed_pieces, reason_between
 from fastopen.analysis.comparison.change import Basis, Change, change_of
-from fastopen.analysis.comparison.matching import ComparedSetting, Side, match, settings_that_differ
+from fastopen.analysis.comparison.matching import ComparedSetting, Side, match
 from fastopen.analysis.statistics import CellResult, Results, certain_sign
 from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
 from fastopen.experiments.factors import RTT
@@ -100,7 +100,7 @@ def compare_runs(before: Side, after: Side) -> RunComparison:
     return RunComparison(
         before=before,
         after=after,
-        settings=settings_that_differ(before, after, matching),
+        settings=matching.settings,
         factors=tuple(factors),
         cells=tuple(_change((before, after), factors, old, new) for old, new in matching.pairs),
         only_before=tuple(_name(before.results, cell) for cell in matching.only_before),

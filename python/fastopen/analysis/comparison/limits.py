@@ -25,7 +25,7 @@ class LimitVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but its interval is unknown or reaches within it. Repeats may decide."""
+    """The median change exceeds the limit, but its interval is unknown or contains the limit."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"

@@ -17,6 +17,7 @@ from fastopen.pages import Page
 from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
+Pairs = tuple[tuple[CellResult, CellResult], ...]
 # Arms are matched by name. Their transports are not matched, because they follow from TLS, another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
@@ -81,18 +82,22 @@ class ComparedSetting:
 class Matching:
     """Pairs of matching cells in the order of the first run, and the cells that only one run has."""
 
-    pairs: tuple[tuple[CellResult, CellResult], ...]
+    pairs: Pairs
     only_before: tuple[CellResult, ...]
     only_after: tuple[CellResult, ...]
     settings: tuple[ComparedSetting, ...]
-    """The factors that differ between the runs."""
+    """The settings that differ between the runs: factors, then programs and machines, then pages."""
     common: tuple[Factor, ...]
     """The factors by which the cells were matched."""
 
 
 def match(before: Side, after: Side) -> Matching:
     """Match the cells of two runs. Raises InputError with the reason if they have no common cell."""
-    differing = [factor for factor in MATCHED if _differs(factor, before, after)]
+    differing = []
+    for factor in MATCHED:
+        was, now = ({repr(factor.values(point)) for point in points(side)} for side in (before, after))
+        if len(was) == len(now) == 1 and was != now:
+            differing.append(factor)
     common = tuple(factor for factor in MATCHED if factor not in differing)
     by_url = not before.results.pages.keys() & after.results.pages.keys()
     keyed = [_keyed(side, common, by_url=by_url) for side in (before, after)]
@@ -103,11 +108,13 @@ def match(before: Side, after: Side) -> Matching:
             f"{before.place}, {after.place}",
             "compare runs of the same page with common networks",
         )
+    known = (*_made_with(before, after, pairs), *_loaded(before, after, pairs))
+    others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
     return Matching(
         pairs=pairs,
         only_before=tuple(cell for key, cell in keyed[0].items() if key not in keyed[1]),
         only_after=tuple(cell for key, cell in keyed[1].items() if key not in keyed[0]),
-        settings=tuple(_settings(differing, before, after)),
+        settings=(*_settings(differing, before, after), *others),
         common=common,
     )
 
@@ -115,12 +122,6 @@ def match(before: Side, after: Side) -> Matching:
 def points(side: Side) -> list[Point]:
     """Return the network, setup and engine of each cell of a run."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
-
-
-def _differs(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if each run has only one value of the factor, and the two values differ."""
-    values = [{repr(factor.values(point)) for point in points(side)} for side in (before, after)]
-    return len(values[0]) == len(values[1]) == 1 and values[0] != values[1]
 
 
 def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key, CellResult]:
@@ -169,28 +170,21 @@ def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -
 DIGEST_SHOWN: Final = 8
 
 
-def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[ComparedSetting, ...]:
-    """Return the settings that differ: first factors, then programs and machines, then pages."""
-    known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
-    others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
-    return (*matching.settings, *others)
-
-
-def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (name, before, after) of programs, kernels, machines and seeds that can affect these cells."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
     was, now = (side.get("clients") or {} for side in (old, new))
     yield from ((name, _in_words(was[name]), _in_words(now[name])) for name in was if name in now)
-    engines = {result.cell.engine for pair in matching.pairs for result in pair}
+    engines = {result.cell.engine for pair in pairs for result in pair}
     if "virtual" in engines:
         was, now = (_kernel(side.get("virtual_kernel") or {}) for side in (old, new))
         yield "kernel of the virtual engine", was, now
     if "host" in engines:
         # In virtual time the machine has no effect.
         yield from ((name, old.get(name), new.get(name)) for name in ("kernel", "processor", "cores"))
-    if not all(result.deterministic for pair in matching.pairs for result in pair):
+    if not all(result.deterministic for pair in pairs for result in pair):
         experiments = [side.results.experiment for side in (before, after)]
         first, second = (one.vary for one in experiments)
         yield "seed", str(experiments[0].seed), str(experiments[1].seed)
@@ -204,9 +198,9 @@ def _kernel(known: Mapping[str, Any]) -> str:
     return f"{known.get('name', '')} ({digest})" if digest else str(known.get("name", ""))
 
 
-def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (name, before, after) of the names, contents and recorded bodies of pages."""
-    names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in matching.pairs)
+    names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name

@@ -132,8 +132,8 @@ def summarise(
     with `vary`. `asked`: the number of planned repeats; if it is None, all repeats that ran."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
-        of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
-        none = _Loads.of([])
+        of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
+        none = _Loads([])
         baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
         return [
             _result(
@@ -149,26 +149,15 @@ def summarise(
         ]
 
 
-@dataclass(frozen=True)
 class _Loads:
-    superseded: list[LoadRow]
-    counted: list[LoadRow]
-    """The last attempts; only these count."""
-    valid: list[LoadRow]
-    plts_ms: dict[int, float]
-    """The PLT of each valid load by repeat, in the order of repeats."""
+    """All attempts at the loads of one cell. Only the last attempts (`counted`) count."""
 
-    @classmethod
-    def of(cls, attempts: list[LoadRow]) -> "_Loads":
-        superseded = [load for load in attempts if load.superseded]
-        counted = [load for load in attempts if not load.superseded]
-        valid = [load for load in counted if load.valid]
-        plts = {
-            load.repeat: load.plt_ns / 1e6
-            for load in sorted(valid, key=attrgetter("repeat"))
-            if load.plt_ns is not None
-        }
-        return cls(superseded, counted, valid, plts)
+    def __init__(self, attempts: Sequence[LoadRow]) -> None:
+        self.superseded = [load for load in attempts if load.superseded]
+        self.counted = [load for load in attempts if not load.superseded]
+        self.valid = [load for load in self.counted if load.valid]
+        in_order = sorted(self.valid, key=attrgetter("repeat"))
+        self.plts_ms = {load.repeat: load.plt_ns / 1e6 for load in in_order if load.plt_ns is not None}
 
     def total(self, name: str) -> int:
         return sum(map(attrgetter(name), self.valid))

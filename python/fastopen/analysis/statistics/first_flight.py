@@ -20,7 +20,7 @@ HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 # header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
-# Why TFO saves nothing, as the end of a sentence.
+# The reason why TFO saves nothing, as the end of a sentence.
 HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 
