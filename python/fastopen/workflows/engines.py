@@ -45,7 +45,8 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map kernel names to items of a list (`a,b`); empty for one item. Raises MachineError, InputError."""
+    """Map the name of each kernel in a list such as `a,b` to its item; empty unless there are several items.
+    Raises InputError for an empty or repeated item, and MachineError if a kernel cannot be used."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -73,7 +74,8 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map `virtual` to the factor by which the machine's load slows it. Leave out `host`: it hardly slows."""
+    """Map `virtual` to the factor by which the machine's present load slows it, if `parallel` contains it.
+    The engine `host` is left out, because load hardly slows it."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))

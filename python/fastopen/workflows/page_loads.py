@@ -43,7 +43,7 @@ class PageLoads:
         kernel is missing, and KeyboardInterrupt if the loads are interrupted.
         """
         page, answering = imported.page, origins or Origins()
-        # Recorded bodies name URLs with their schemes.
+        # Recorded documents link to URLs with the recorded schemes.
         over = Tls(security="recorded") if answering.bodies == "recorded" else None
         asked = Experiment(
             name="validation",

@@ -103,8 +103,22 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     """Return the answer on which pages gain most and least; empty if fewer than two pages have figures."""
-    sentences = tuple(_most_and_least(results, attribution))
-    return [Answer("Which pages gain most and least?", sentences)] if sentences else []
+    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
+    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
+    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
+    if len(ranked) < 2:
+        return []
+    sentences = []
+    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
+        low, high = min(gains[page]), max(gains[page])
+        sentences.append(
+            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
+            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f"{_because(of_page[page])}."
+        )
+    if middle := [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]:
+        sentences.append(f"Between them: {listed(middle)}.")
+    return [Answer("Which pages gain most and least?", tuple(sentences))]
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
@@ -163,7 +177,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
-    The RTT, and settings whose values no verdict may combine, are left out."""
+    The RTT is left out, and so are settings whose values need verdicts of their own."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -345,24 +359,6 @@ def _against(pair: _Pair, published: float) -> str:
     # Subtract rounded values, so that the difference agrees with the printed numbers.
     apart = round(pair.improvement_percent, 1) - round(published, 1)
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
-
-
-def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]:
-    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
-    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
-    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
-    if len(ranked) < 2:
-        return
-    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
-        low, high = min(gains[page]), max(gains[page])
-        yield (
-            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
-            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
-            f"{_because(of_page[page])}."
-        )
-    middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]
-    if middle:
-        yield f"Between them: {listed(middle)}."
 
 
 def _because(pairs: list[_Pair]) -> str:

@@ -16,7 +16,7 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The requests with a response at one place, from each page's median load without TFO."""
+    """The requests with a response, from each page's median load without TFO with one network and setup."""
 
     place: str
     seed: int

@@ -58,7 +58,7 @@ class CriticalPath:
 
     plt_ns: int
     segments: tuple[Segment, ...]
-    """In chronological order. Their lengths add up to `plt_ns` exactly."""
+    """The segments in chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
     """The total time for which requests on the path were queued and only waited for a free connection."""
 
@@ -75,23 +75,23 @@ class Sent:
 
     resource: int
     connection: int | None
-    """None if the client's cache answered; then the four times below are the end of the response."""
+    """The connection's number; None if the client's cache answered. Then all times are the response's end."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When the connection was opened; None if cached, or for a later request on an HTTP/1.1 connection."""
+    """The connection's opening time; None if cached, or for a later request on an HTTP/1.1 connection."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
     secured_ns: int | None = None
-    """When the TLS handshake was complete; None without TLS, or if `opened_ns` is None."""
+    """The end of the TLS handshake; None without TLS, or if `opened_ns` is None."""
     waited_for_handshake: bool = False
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the connection could have been opened had the address been known; None if unknown."""
+        """Return the time from which only a lookup could delay the opening; None if `opened_ns` is None."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 

@@ -205,8 +205,8 @@ def reason_between(
 
 
 def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
-    """Return a clause on the most certain reason why a request took longer; empty if there is none. `met` is
-    the clause on a response that shares the link with it for longer, if any."""
+    """Return a clause on the reason why a request took longer; empty if none is known. `met` is the clause on
+    a response that shares the link with the request for longer; empty if there is none."""
     longer_ns = now.took_ns - was.took_ns
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -247,8 +247,8 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response whose longer overlap with the request `index` in the slower load delays
-    this request most; empty if the delay is below `least_ns`."""
+    """Return a clause on the response that delays the request `index` most, because it shares the link with
+    it for longer in the slower load; empty if the delay is below `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 

@@ -24,7 +24,7 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 }
 # Published times are means of few loads, so an excess over a bound is reported only above this factor.
 SLACK: Final = Decimal("1.02")
-# The slack for bounds that come from another load of the page, at another RTT, and so are less certain.
+# A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
 
 

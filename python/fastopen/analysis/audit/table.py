@@ -76,7 +76,7 @@ class PrintedCell:
     tfo: Decimal
     unit: str
     improvement: Decimal | None
-    """In percent."""
+    """The printed improvement in percent."""
     down_mbit: Decimal | None = None
     up_mbit: Decimal | None = None
     requests: int | None = None

@@ -25,7 +25,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
     wrong units. The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
-    # The median decides on the whole table, so that a single odd cell cannot.
+    # Take the median, so that a single odd cell cannot decide on the unit of the whole table.
     absurd = median(_longest(cell, cell.unit) / _plausible_s(cell) for cell in table) > 1
     impossible = 2 * sum(_impossible(cell, cell.unit) for cell in table) > len(table)
     for cell in table:
@@ -60,14 +60,11 @@ def _impossible(cell: PrintedCell, unit: str) -> bool:
 def _finding(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditFinding:
     detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
     if cell.unit == "s":
-        detail += f" would be {_long(cell.off)}"
+        minutes = int(cell.off / 60)
+        hours = f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
+        detail += f" would be {hours}"
     else:
         detail += f" is less than {cell.flight_off.round_trips} RTTs of {cell.rtt_ms} ms"
     if not whole_table:
         detail += ", unlike the rest of the table"
     return AuditFinding(cell, "units", detail)
-
-
-def _long(seconds: Decimal) -> str:
-    minutes = int(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

@@ -50,7 +50,7 @@ class Correlation:
     """A key of PROPERTIES."""
     pages: int
     rho: float
-    """From -1 to 1."""
+    """The correlation, from -1 to 1."""
     interval: tuple[float, float]
     """The 95 % interval, from percentiles of a bootstrap over pages."""
 

@@ -103,8 +103,9 @@ def _bounds(
     treated: Mapping[int, Mapping[int, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of each treated cell's saving, by cell index. `treated` maps each plain cell to
-    the cells that are compared with it, and the bounds come from the plain cell's valid loads."""
+    """Return the upper bound of each treated cell's saving, by cell index. `treated` maps each cell in
+    `plain`, which has the simplest first flight, to the first flights of the cells that are compared with it.
+    The bounds come from the valid loads of the cells in `plain`."""
     pages = store.pages()
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
@@ -126,9 +127,10 @@ def _bounds(
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake; None
-    if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the time
-    beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round trip."""
+    """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
+    None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
+    time beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round
+    trip."""
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

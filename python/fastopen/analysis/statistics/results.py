@@ -88,8 +88,9 @@ class Results:
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
-        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit. Its size
-        is that of the document's connection in the first valid load, or else the smallest in that load."""
+        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit. The size
+        of the ClientHello is that of the document's connection in the first valid load, or else the smallest
+        in that load."""
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:

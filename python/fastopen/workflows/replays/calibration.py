@@ -38,7 +38,7 @@ Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a search."""
+    """The result of a search for think times."""
 
     page: Page
     """The page with think times free of queueing delay, and the other explanations that fit as well."""
@@ -289,7 +289,7 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         initiator = resources[index].initiator
         assert initiator is not None, "it has asks_bytes"
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
-        # The end of the response frees its connection before it reveals resources.
+        # None is the end of the body: it frees the connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)

@@ -91,7 +91,7 @@ def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
 
 
 def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
-    """Yield the index of the `load` resource that ended last, then of its initiators up to the root."""
+    """Yield the index of the last resource before the load event, then of its initiators up to the root."""
     ended = {
         request.resource: request.end_ns
         for request in record.requests
