@@ -1,14 +1,13 @@
 """Choose and set up the engines that a plan needs on this machine, and describe them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
     ExecutorEngine,
@@ -118,7 +117,13 @@ class EngineSet:
         for setup in plan.experiment.setups:
             check_versions(setup.client, setup.origins.versions)
         clients = [setup.client for setup in plan.experiment.setups]
-        engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
+        engines: dict[EngineName, Engine] = {}
+        for name in plan.engines:
+            if booted is not None and name == "virtual":
+                engines[name] = VirtualEngine(program, booted, parallel)
+            else:
+                at_once = parallel or default_parallel(client.type for client in clients)
+                engines[name] = HostEngine(program, at_once)
         workers = results = None
         if booted is not None and executor is not None:
             workers = engines["virtual"] = ExecutorEngine(executor, maker_of(program, booted), parallel)
@@ -169,12 +174,3 @@ def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)
     return kernels.find_recorded(str(before.get("name")), str(before.get("sha256")))
-
-
-def _engine(
-    name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None, clients: Sequence[Client]
-) -> Engine:
-    if name == "virtual":
-        assert kernel is not None
-        return VirtualEngine(program, kernel, parallel)
-    return HostEngine(program, parallel or default_parallel(client.type for client in clients))
