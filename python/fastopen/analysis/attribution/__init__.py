@@ -9,7 +9,7 @@ from fastopen.analysis.attribution.critical_path import (
     changed_pieces,
     critical_path,
 )
-from fastopen.analysis.attribution.curves import Curve, Place, axis_of, curves_of
+from fastopen.analysis.attribution.curves import Curve, Place, Source, axis_of, curves_of, read_source
 from fastopen.analysis.attribution.slower import (
     reason_between,
     request_name,
@@ -17,5 +17,4 @@ from fastopen.analysis.attribution.slower import (
     where_slower,
     with_reasons,
 )
-from fastopen.analysis.attribution.source import Source, read_source
 from fastopen.pages.domains import registrable_domain, third_parties

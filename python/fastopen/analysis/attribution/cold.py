@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from fastopen.analysis.attribution.source import Source
+from fastopen.analysis.attribution.curves import Source
 from fastopen.analysis.statistics import median_interval
 from fastopen.contract import LoadRecord
 from fastopen.runs.chain import Carriers, Handshakes

@@ -1,15 +1,18 @@
-"""Arrange the comparisons of a page as series along one factor, for the lines and panels of figures."""
+"""Read a run for figures and reports, and arrange its comparisons as series along one factor."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import linear_regression
 
-from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
-from fastopen.analysis.statistics import CellResult, Results, deciding_factor
+from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, attribute
+from fastopen.analysis.attribution.slower import with_reasons
+from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
 from fastopen.common.grouping import grouped
+from fastopen.contract import WorldRecord
 from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
+from fastopen.runs import RunStore
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,28 @@ def slope(points: list[tuple[float, float]]) -> float | None:
     """Return the slope of the least-squares line through the points; None if all x are equal."""
     xs, ys = zip(*points, strict=True)
     return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The results of a run and the breakdown of its load times, read once."""
+
+    results: Results
+    attribution: Attribution
+    world: WorldRecord | None
+    """The world of the run's first load: its kernel and settings; None if the run has no loads."""
+
+    def places(self, page: str) -> list[Place]:
+        return places_of(self.results, self.attribution, page)
+
+    def all_places(self) -> Iterator[tuple[str, Place]]:
+        return ((page, place) for page in self.results.pages for place in self.places(page))
+
+
+def read_source(store: RunStore, results: Results | None = None) -> Source:
+    """Read a run for figures and reports. `results`: its results, if they have been computed already."""
+    rows = store.loads()
+    worlds = store.world_records(rows[0].job) if rows else []
+    results = results or collect(store, rows)
+    world = worlds[0] if worlds else None
+    return Source(with_reasons(store, results), attribute(store, rows), world)

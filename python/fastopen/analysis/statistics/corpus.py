@@ -173,7 +173,8 @@ def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]")
     their mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
     import numpy as np
 
-    *properties, savings = (_centred(_mid_ranks(column, weights), weights) for column in columns)
+    ranked = [_mid_ranks(column, weights) for column in columns]
+    *properties, savings = (one - (weights * one).sum(axis=1, keepdims=True) / one.shape[1] for one in ranked)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt((weights * savings**2).sum(axis=1))
         return np.stack(
@@ -194,8 +195,3 @@ def _mid_ranks(values: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArr
     counts = np.add.reduceat(weights[:, order], starts, axis=1)
     ranks: NDArray[np.float64] = (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, group]
     return ranks
-
-
-def _centred(ranks: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    centred: NDArray[np.float64] = ranks - (weights * ranks).sum(axis=1, keepdims=True) / ranks.shape[1]
-    return centred
