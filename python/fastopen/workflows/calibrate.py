@@ -91,12 +91,10 @@ class _Recording:
         """Return the page with the values found, and with a note on how they were found."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
-        if not found.found:
-            return _noted(
-                self.imported, f"{AS_IMPORTED}: no load over the recorded network ({over}) was valid"
-            )
         limit = "" if found.complete else "; the time limit ended the search"
         note = f"queueing delay separated from think time over the recorded network ({over}){limit}"
+        if not found.found:
+            note = f"{AS_IMPORTED}: no load over the recorded network ({over}) was valid"
         return _noted(replace(self.imported, page=found.page), note)
 
 
@@ -126,34 +124,31 @@ def calibrated(
             _noted(one, f"{AS_IMPORTED}: {error.message}") if place in networks else one
             for place, one in enumerate(imported)
         ]
-    waiting: dict[int, _Recording] = {}
+    waiting: list[tuple[int, _Recording]] = []
     for place, network in networks.items():
         recording = _Recording(imported[place], network, maker)
         if (kept := _kept(recording)) is not None:
             pages[place] = recording.calibrated(kept)
         else:
-            waiting[place] = recording
-    places = list(waiting)
-    for first in range(0, len(places), engine.parallel):
-        group = places[first : first + engine.parallel]
+            waiting.append((place, recording))
+    for first in range(0, len(waiting), engine.parallel):
+        group = dict(waiting[first : first + engine.parallel])
 
         def watch(recording: _Recording, done: int = first) -> None:
-            name = recording.imported.page.name
-            progress(f"{name}, load {recording.loads}", done, len(places))
+            progress(f"{recording.imported.page.name}, load {recording.loads}", done, len(waiting))
 
         try:
-            _search([waiting[place] for place in group], engine, within_s, watch)
+            _search([*group.values()], engine, within_s, watch)
         except (InputError, MachineError) as error:
             # A run will report the same error. Commands that only show the page do not need the engine.
             for place in group:
                 pages[place] = _noted(imported[place], f"{AS_IMPORTED}: {error.message}")
             continue
-        for place in group:
-            found = waiting[place].found
-            assert found is not None
-            pages[place] = waiting[place].calibrated(found)
-            if found.found:
-                _keep(waiting[place], found)
+        for place, recording in group.items():
+            assert recording.found is not None
+            pages[place] = recording.calibrated(recording.found)
+            if recording.found.found:
+                _keep(recording, recording.found)
     return pages
 
 

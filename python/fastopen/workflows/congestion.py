@@ -27,13 +27,8 @@ def check_congestion_controls(
     """Test unusual congestion controls in a world. Raise InputError at `place` if a kernel lacks one."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
-    raise_all(
-        [
-            problem
-            for (_, engine), name in product(engines.items(), unusual)
-            for problem in _problems(engine, name, place)
-        ]
-    )
+    pairs = product(engines.values(), unusual)
+    raise_all([problem for engine, name in pairs for problem in _problems(engine, name, place)])
 
 
 def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:

@@ -1,14 +1,13 @@
 """Choose and set up the engines that a plan needs on this machine, and describe them."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.contract import Client
 from fastopen.engines import (
     Engine,
     ExecutorEngine,
@@ -45,7 +44,8 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map kernel names to items of a list (`a,b`); empty for one item. Raises MachineError, InputError."""
+    """Map the name of each kernel in a list such as `a,b` to its item; empty unless there are several items.
+    Raises InputError for an empty or repeated item, and MachineError if a kernel cannot be used."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -73,13 +73,12 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map `virtual` to the factor by which the machine's load slows it. Leave out `host`: it hardly slows."""
+    """Map `virtual` to the factor by which the machine's present load slows it, if `parallel` contains it.
+    The engine `host` is left out, because load hardly slows it."""
+    if "virtual" not in parallel:
+        return {}
     cores = len(os.sched_getaffinity(0))
-    return {
-        name: slowed_down(os.getloadavg()[0], cores, at_once)
-        for name, at_once in parallel.items()
-        if name == "virtual"
-    }
+    return {"virtual": slowed_down(os.getloadavg()[0], cores, parallel["virtual"])}
 
 
 @dataclass(frozen=True)
@@ -112,20 +111,24 @@ class EngineSet:
         if store or executor cannot be used, MachineError if this machine lacks the world program or a kernel.
         """
         if executor is not None and plan.engines != ("virtual",):
-            remedy = "use --engine virtual"
-            raise InputError("workers run only in virtual time", "--workers", remedy)
+            raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()
         booted = _kernel(kernel, recorded or {}) if "virtual" in plan.engines else None
         for setup in plan.experiment.setups:
             check_versions(setup.client, setup.origins.versions)
         clients = [setup.client for setup in plan.experiment.setups]
-        engines = {name: _engine(name, program, booted, parallel, clients) for name in plan.engines}
-        workers = None
-        results = ResultsStore(store) if store is not None and booted is not None else None
+        engines: dict[EngineName, Engine] = {}
+        for name in plan.engines:
+            if booted is not None and name == "virtual":
+                engines[name] = VirtualEngine(program, booted, parallel)
+            else:
+                at_once = parallel or default_parallel(client.type for client in clients)
+                engines[name] = HostEngine(program, at_once)
+        workers = results = None
         if booted is not None and executor is not None:
-            workers = ExecutorEngine(executor, maker_of(program, booted), parallel)
-            engines["virtual"] = workers
-        if booted is not None and results is not None:
+            workers = engines["virtual"] = ExecutorEngine(executor, maker_of(program, booted), parallel)
+        if booted is not None and store is not None:
+            results = ResultsStore(store)
             engines["virtual"] = StoredEngine(engines["virtual"], results, maker_of(program, booted))
         at_once = max(engine.parallel for engine in engines.values())
         environment = describe_environment(program_version(program), at_once)
@@ -145,20 +148,19 @@ class EngineSet:
 
     def description(self, plan: Plan) -> str:
         """Describe the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, with reasons."""
-        described = "; ".join(self._describe(plan, name) for name in plan.engines)
-        networks = plan.experiment.networks
-        taken_over = any(one.link == "kernel" and one.path != "none" for one in networks)
-        return f"{described}; {MIDDLEBOX_IS_OURS}" if taken_over else described
+        described = [self._describe(plan, name) for name in plan.engines]
+        if any(one.link == "kernel" and one.path != "none" for one in plan.experiment.networks):
+            described.append(MIDDLEBOX_IS_OURS)
+        return "; ".join(described)
 
     def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:
             chosen = name not in plan.experiment.engines
             return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
         described = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
-        experiment = plan.experiment
         comparisons = {cell.comparison for cell in plan.cells if cell.engine == name}
-        once = any(repeats_of(experiment, one) == 1 for one in comparisons)
-        return f"{described}: {ONE_IS_ENOUGH}" if once and experiment.repeats > 1 else described
+        once = any(repeats_of(plan.experiment, one) == 1 for one in comparisons)
+        return f"{described}: {ONE_IS_ENOUGH}" if once and plan.experiment.repeats > 1 else described
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
@@ -172,12 +174,3 @@ def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)
     return kernels.find_recorded(str(before.get("name")), str(before.get("sha256")))
-
-
-def _engine(
-    name: EngineName, program: Path, kernel: Kernel | None, parallel: int | None, clients: Sequence[Client]
-) -> Engine:
-    if name == "virtual":
-        assert kernel is not None
-        return VirtualEngine(program, kernel, parallel)
-    return HostEngine(program, parallel or default_parallel(client.type for client in clients))

@@ -1,13 +1,13 @@
 """Compare packaged experiments with their expected page load times, which virtual time repeats exactly."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
-from fastopen.experiments import Cell, Experiment, make_plan
+from fastopen.experiments import Experiment, make_plan
 from fastopen.pages import load_chosen
 from fastopen.workflows.page_loads import last_records
 from fastopen.workflows.run import Watch, run_in_memory
@@ -40,11 +40,10 @@ def measured(
     plan = make_plan(asked, pages, "virtual")
     with run_in_memory(plan, kernel, jobs, watch) as run:
         taken = {row.cell: record.plt_ns if record.valid else None for row, record in last_records(run.store)}
-    return {_key(experiment, cell): taken.get(cell.index) for cell in plan.cells}
-
-
-def _key(experiment: Experiment, cell: Cell) -> tuple[str, ...]:
-    return (experiment.name, cell.page, str(cell.network), str(cell.setup), cell.arm.name)
+    return {
+        (experiment.name, cell.page, str(cell.network), str(cell.setup), cell.arm.name): taken.get(cell.index)
+        for cell in plan.cells
+    }
 
 
 def first_difference(
@@ -54,34 +53,29 @@ def first_difference(
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
-            return Difference(_place(experiment, key), expected.get(key), found.get(key))
+            _, page, network, _, arm = key
+            rtt_ms = experiment.networks[int(network)].rtt_us / 1000
+            place = f"{page}, RTT {rtt_ms:g} ms (network {network}), {arm}"
+            return Difference(place, expected.get(key), found.get(key))
     return None
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
     """Return the expected PLTs in nanoseconds, keyed as by `measured`. Raises InputError without a table."""
-    expected = {key: ns for key, ns in _expected() if key[0] == experiment.name}
+    folder = packaged_folder("experiments")
+    if folder is None or not (folder / FILE).is_file():
+        raise InputError("the file of expected tables is missing", FILE, "install fastopen again")
+    with (folder / FILE).open(encoding="utf-8", newline="") as file:
+        expected = {
+            tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None
+            for row in csv.DictReader(file)
+            if row["experiment"] == experiment.name
+        }
     if not expected:
         message = "--check works only with packaged experiments that have published figures"
         raise InputError(message, experiment.name, "drop --check")
     return expected
 
 
-def _place(experiment: Experiment, key: tuple[str, ...]) -> str:
-    _, page, network, _, arm = key
-    rtt_ms = experiment.networks[int(network)].rtt_us / 1000
-    return f"{page}, RTT {rtt_ms:g} ms (network {network}), {arm}"
-
-
 def rows(found: Mapping[tuple[str, ...], int | None]) -> list[dict[str, Any]]:
     return [dict(zip(COLUMNS, (*key, "" if ns is None else ns), strict=True)) for key, ns in found.items()]
-
-
-def _expected() -> Iterator[tuple[tuple[str, ...], int | None]]:
-    folder = packaged_folder("experiments")
-    if folder is None or not (folder / FILE).is_file():
-        raise InputError("the file of expected tables is missing", FILE, "install fastopen again")
-    with (folder / FILE).open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            plt = row["plt_ns"]
-            yield tuple(row[name] for name in COLUMNS[:-1]), int(plt) if plt else None

@@ -85,24 +85,20 @@ def _load_again(
             owed[row.job, row.load] = row
     if not owed:
         return
-    plan = stored_plan(run)
-    names = {name for name, _ in owed}
+    plan, names = stored_plan(run), {name for name, _ in owed}
     plan = replace(plan, jobs=tuple(one for one in plan.jobs if one.job.id in names))
     bodies = bodies_of(plan, pages_of(run))
     engines = EngineSet.of(plan, None, parallel, run.environment)
     # Repeat all loads of a job, because the number of a load determines its client address.
     again = [one.job.model_copy(update={"packets": True}) for one in plan.jobs]
     with closing(engines.engines["virtual"].run(again, bodies)) as events:
-        for event in events:
-            if not isinstance(event, LoadDone):
-                continue
+        for event in (one for one in events if isinstance(one, LoadDone)):
             load = (event.record.job, event.record.id)
             if load not in owed:
                 continue
-            row = owed[load]
-            if event.packets is None or event.record != run.load_record(row.job, row.load):
+            if event.packets is None or event.record != run.load_record(*load):
                 found.missing["the repeated loads differ: the version or the kernel is another one"] += 1
                 continue
-            (place / packets_name(row)).write_bytes(event.packets.pcapng)
+            (place / packets_name(owed[load])).write_bytes(event.packets.pcapng)
             found.again += 1
             watch(found.written)

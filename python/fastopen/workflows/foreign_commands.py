@@ -16,11 +16,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 def _is_own(client: Client) -> bool:
     """Return True if fastopen itself would write this command for the tool that the client names."""
-    settings = {
-        "kind": client.name,
-        "connections_per_host": client.connections_per_host,
-        "keep_alive": client.keep_alive,
-    }
+    settings = {"kind": client.name, **client.model_dump(include={"connections_per_host", "keep_alive"})}
     try:
         return clients_of(settings)[0].command == client.command
     except ValueError:

@@ -11,7 +11,7 @@ from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
 from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
 
-# Keep the order of equal requests, which draws usually vary: a browser has its own order.
+# Draws usually shuffle requests that become known at the same byte. A browser has its own order, so keep it.
 DRAWN: Final = Variation(order=False)
 
 
@@ -43,7 +43,7 @@ class PageLoads:
         kernel is missing, and KeyboardInterrupt if the loads are interrupted.
         """
         page, answering = imported.page, origins or Origins()
-        # Recorded bodies name URLs with their schemes.
+        # Recorded documents link to URLs with the recorded schemes.
         over = Tls(security="recorded") if answering.bodies == "recorded" else None
         asked = Experiment(
             name="validation",

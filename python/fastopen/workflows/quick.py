@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from fastopen.analysis.statistics import FULL_MIN
@@ -13,7 +14,8 @@ from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
 # Time in seconds that loads may take, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# Factor by which a busy machine may slow virtual time. The load average cannot tell: it ignores priorities.
+# Factor by which a busy machine may slow virtual time. The load average does not show it, because it ignores
+# priorities.
 BUSY: Final = 3.0
 # The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")
@@ -38,12 +40,11 @@ def quickened(
         if _seconds(experiment, imported, auto, jobs) <= QUICK_S:
             break
         candidate = experiment.model_copy(update=shorter)
+        first_s = partial(_seconds, imported=imported, auto=auto, jobs=jobs, repeats=1)
         if "engines" in shorter and is_busy():
-            idle_s = _seconds(experiment, imported, auto, jobs, 1, idle=True)
-            sooner = BUSY * idle_s > QUICK_S
+            sooner = BUSY * first_s(experiment, idle=True) > QUICK_S
         else:
-            first_s = _seconds(experiment, imported, auto, jobs, 1)
-            sooner = _seconds(candidate, imported, auto, jobs, 1) < first_s
+            sooner = first_s(candidate) < first_s(experiment)
         if sooner:
             experiment = candidate
             left_out.append(words)
@@ -62,9 +63,8 @@ def _steps(
     networks = experiment.networks
     if "rtt" not in asked and len(networks) > 1:
         middle = networks[len(networks) // 2]
-        name = name_of(middle)
-        rtt = f"{middle.rtt_us / 1000:g} ms"
-        words = f"only network {name} (--network)" if name else f"only RTT {rtt} (--rtt)"
+        name, rtt_ms = name_of(middle), middle.rtt_us / 1000
+        words = f"only network {name} (--network)" if name else f"only RTT {rtt_ms:g} ms (--rtt)"
         yield {"networks": [middle]}, words
     random = any(not setup.client.type.deterministic for setup in experiment.setups)
     if "engine" not in asked and auto == "virtual" and random:

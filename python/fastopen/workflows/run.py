@@ -109,10 +109,8 @@ class StartedRun:
     plan: Plan
     bodies: Bodies
     engines: EngineSet
-    until: UntilInterval | None
+    options: RunOptions
     resumed: bool = False
-    keep_going: bool = False
-    watched: Watched = NOTHING_ELSE
     limit: TimeLimit | None = None
     not_kept: InputError | MachineError | None = None
     """The error because of which the run is only in memory, although it should have been kept."""
@@ -188,13 +186,8 @@ def run_experiment(
         store = RunStore.create(None, plan, engines.environment, kept_options)
     if options.label:
         store.set_label(options.label)
-    started = StartedRun(
-        *(store, plan, bodies, engines, options.until),
-        keep_going=options.keep_going,
-        watched=options.watched,
-        limit=None if options.limit_s is None else TimeLimit(options.limit_s),
-        not_kept=not_kept,
-    )
+    limit = None if options.limit_s is None else TimeLimit(options.limit_s)
+    started = StartedRun(store, plan, bodies, engines, options, limit=limit, not_kept=not_kept)
     try:
         return _execute(started, observe)
     except (InputError, MachineError):
@@ -249,13 +242,9 @@ def resume_run(
         asked = (store.environment, options.store, options.executor)
         engines = EngineSet.of(plan, options.kernel, options.jobs, *asked)
         store.add_environment(engines.environment)
-    started = StartedRun(
-        *(store, plan, bodies, engines, until),
-        resumed=True,
-        keep_going=options.keep_going,
-        watched=Watched(**store.options.get("watched", {})),
-    )
-    return _execute(started, observe)
+    watched = Watched(**store.options.get("watched", {}))
+    options = replace(options, until=until, watched=watched)
+    return _execute(StartedRun(store, plan, bodies, engines, options, resumed=True), observe)
 
 
 def run_in_memory(
@@ -264,7 +253,8 @@ def run_in_memory(
     """Execute a plan in memory only. Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
-    run = _execute(StartedRun(store, plan, bodies or {}, engines, None), lambda _: nullcontext(watch))
+    started = StartedRun(store, plan, bodies or {}, engines, RunOptions())
+    run = _execute(started, lambda _: nullcontext(watch))
     if run.outcome is not None and run.outcome.interrupted:
         run.close()
         raise KeyboardInterrupt
@@ -273,7 +263,7 @@ def run_in_memory(
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
     """Execute a run. With `until`, add repeats until the requested precision or the maximum is reached."""
-    store, until = run.store, run.until
+    store, until = run.store, run.options.until
 
     def more_jobs() -> Sequence[PlannedJob]:
         return [] if until is None else until.more_jobs(collect(store), store)
@@ -281,8 +271,8 @@ def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
     with _closed_on_error(store), observe(run) as watch:
         outcome = execute(
             *(run.plan, run.engines.engines, run.bodies, store, watch, more_jobs),
-            keep_going=run.keep_going,
-            watched=run.watched,
+            keep_going=run.options.keep_going,
+            watched=run.options.watched,
             limit=run.limit,
         )
         results = collect(store)

@@ -85,7 +85,12 @@ class DaskExecutor(Executor):
                     # Wake callers of `concurrent.futures.wait`.
                     future.set_running_or_notify_cancel()
                 else:
-                    _settle(future, theirs.result)
+                    # Ignore errors of setting: the future is already done if it was cancelled or has failed.
+                    with suppress(Exception):
+                        try:
+                            future.set_result(theirs.result())
+                        except BaseException as error:
+                            future.set_exception(error)
             finally:
                 self._open.discard(future)
 
@@ -128,18 +133,6 @@ class DaskExecutor(Executor):
                     words = f"the scheduler had no workers for {self._without_workers_s:.0f} s"
                     with suppress(Exception):
                         future.set_exception(BrokenExecutor(words))
-
-
-def _settle(future: Future[Result], result: Callable[[], Result]) -> None:
-    """Set the future to the value or error of a call of `result`, unless the future is already done."""
-    try:
-        value = result()
-    except BaseException as error:
-        with suppress(Exception):
-            future.set_exception(error)
-    else:
-        with suppress(Exception):
-            future.set_result(value)
 
 
 def _runs(name: str, dask_worker: Any) -> bool:

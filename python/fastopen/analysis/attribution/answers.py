@@ -3,32 +3,34 @@
 Every sentence states the figure that it is based on. Questions that the run cannot answer are left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from statistics import mean
 from typing import Final
 
-from fastopen.analysis.attribution.breakdown import Attribution
-from fastopen.analysis.attribution.content import content_sentences
+from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
+from fastopen.analysis.attribution.critical_path import Kind
 from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
-from fastopen.analysis.attribution.excess import excess_sentence
-from fastopen.analysis.attribution.segments import Kind
 from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
 from fastopen.common.phrases import (
     NBSP,
     capitalised,
     change,
+    decapitalised,
     interval,
     listed,
     percent,
     plural,
     share,
     signed,
+    size,
     time,
 )
 from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
+from fastopen.pages import Page
+from fastopen.pages.domains import registrable_domain, third_parties
 
 # At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
@@ -38,6 +40,17 @@ CHANGE_MIN_MS: Final = 1.0
 MOVED_MIN: Final = 0.5
 # If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
+# Verdicts on content, each with the smallest part of the page load time that handshakes on the critical path
+# must take.
+LENDS_ITSELF: Final = (
+    (0.10, "It suits TFO well"),
+    (0.04, "It suits TFO somewhat"),
+    (0.0, "It suits TFO little"),
+)
+# Waits for a free connection are not mentioned if they take a smaller part of the page load time.
+READY_MIN: Final = 0.01
+# Handshakes are slow if they take this many round trips on average. On an idle link, each takes one.
+SLOW_HANDSHAKE: Final = 1.3
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
         ),
         "How does the RTT change that?": _rtt(results, curves),
         "What do the other settings change?": _settings(results, [pair.place for pair in pairs]),
-        "Does the content suit TFO?": content_sentences(results.pages[page], curves[0]),
+        "Does the content suit TFO?": _content(results.pages[page], curves[0]),
         "How close is it to the upper bound?": _upper_bound(results, pairs),
     }
     answers = [Answer(question, tuple(sentences)) for question, sentences in asked.items()]
@@ -90,16 +103,22 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
     """Return the answer on which pages gain most and least; empty if fewer than two pages have figures."""
-    sentences = tuple(_most_and_least(results, attribution))
-    return [Answer("Which pages gain most and least?", sentences)] if sentences else []
-
-
-def _ends(pairs: list[_Pair]) -> list[_Pair]:
-    """Return all pairs if there are at most NAMED_MAX, else the two with the smallest and largest gain."""
-    if len(pairs) <= NAMED_MAX:
-        return pairs
-    ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
-    return [ordered[0], ordered[-1]]
+    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
+    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
+    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
+    if len(ranked) < 2:
+        return []
+    sentences = []
+    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
+        low, high = min(gains[page]), max(gains[page])
+        sentences.append(
+            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
+            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
+            f"{_because(of_page[page])}."
+        )
+    if middle := [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]:
+        sentences.append(f"Between them: {listed(middle)}.")
+    return [Answer("Which pages gain most and least?", tuple(sentences))]
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
@@ -158,7 +177,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
-    The RTT, and settings whose values no verdict may combine, are left out."""
+    The RTT is left out, and so are settings whose values need verdicts of their own."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -207,8 +226,78 @@ def _other_time(first: Place, last: Place) -> str:
     return f"; transfer and processing, which TFO does not shorten, are {listed(parts)} of it"
 
 
+def _content(page: Page, curve: Curve) -> Iterator[str]:
+    """Yield sentences on the page, and on its loads without TFO at the places of `curve`."""
+    domains = {registrable_domain(host) for host in page.hosts()}
+    yield (
+        f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
+        f" {plural(len(domains), 'registrable domain')}, {size(page.body_bytes())} of content,"
+        f" {size(page.body_bytes() / len(page.resources))} a response on average."
+    )
+    yield _third_parties(page)
+    paths = ((place, place.baseline_path) for place in curve.places)
+    known = [(place, path) for place, path in paths if path is not None]
+    if not known:
+        return
+    first, last = known[0], known[-1]
+    connections = last[1].connections
+    yield (
+        f"A load without TFO opens {plural(connections, 'connection')}"
+        f" ({plural(len(page.resources) / max(connections, 1), 'request')} on each, on average), and"
+        f" the critical path {last[0].where} waits for {plural(last[1].handshakes, 'handshake')}."
+    )
+    shares = f"{share(first[1].share(Kind.HANDSHAKE))} of the page load time {first[0].where}"
+    if last[0] is not first[0]:
+        shares += f" and {share(last[1].share(Kind.HANDSHAKE))} {last[0].where}"
+    part = last[1].share(Kind.HANDSHAKE)
+    verdict = next(words for least, words in LENDS_ITSELF if part >= least)
+    yield f"{verdict}: these handshakes take {shares}."
+    yield from _slow_handshakes(known)
+    ready_ms, plt_ms = last[1].ready_ms, last[1].plt_ms
+    if ready_ms >= READY_MIN * plt_ms:
+        yield (
+            f"{capitalised(last[0].where)}, {share(ready_ms / plt_ms)} of the load ({time(ready_ms)}) is"
+            " waiting for a free connection to the host."
+        )
+
+
+def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
+    """Yield a sentence on the place whose handshakes take most round trips, if these handshakes are slow."""
+    known = [
+        (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
+        for place, path in paths
+        if path.handshakes and place.rtt_ms
+    ]
+    if known:
+        each_ms, slowest = max(known, key=lambda one: one[0] / one[1].rtt_ms)
+        trips = each_ms / slowest.rtt_ms
+        if trips >= SLOW_HANDSHAKE:
+            yield (
+                f"A handshake on the path took {time(each_ms)} on average {slowest.where}, {trips:.1f} round"
+                " trips: it queued behind requests on the link."
+            )
+
+
+def _third_parties(page: Page) -> str:
+    others = third_parties(page)
+    own = registrable_domain(page.resources[0].host)
+    if not others:
+        return f"All {len(page.resources)} requests stay with {own}: 0 third parties."
+    largest, count = next(iter(others.items()))
+    total = sum(others.values())
+    requests = len(page.resources)
+    return (
+        f"{total} of its {requests} requests ({share(total / requests)}) leave {own} for"
+        f" {plural(len(others), 'other domain')}, most of them ({count}) for {largest}."
+    )
+
+
 def _upper_bound(results: Results, pairs: list[_Pair]) -> Iterator[str]:
-    for pair in _ends(pairs):
+    shown = pairs
+    if len(pairs) > NAMED_MAX:
+        ordered = sorted(pairs, key=lambda pair: pair.improvement_percent)
+        shown = [ordered[0], ordered[-1]]
+    for pair in shown:
         if pair.headline.bound is not None:
             yield _compared_with_bound(results, pair, pair.headline.bound)
     for pair in pairs:
@@ -237,31 +326,39 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
     return f"{place}, TFO saved {saved} of the {most} that handshakes in a row took{why}."
 
 
+def excess_sentence(
+    where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
+) -> str:
+    """Return a sentence on a saving that exceeds its bound; empty if it does not. `shorter`: clauses on other
+    waits that became shorter."""
+    if not result.beats_bound or result.bound is None or result.saved_ms is None:
+        return ""
+    assert result.improvement_percent is not None
+    causes = list(shorter)
+    if baseline is not None and (fewer := (baseline.retransmitted or 0) - (result.retransmitted or 0)) > 0:
+        causes.append(
+            f"{plural(fewer, 'segment')} fewer per load {'was' if fewer == 1 else 'were'} retransmitted"
+        )
+    return (
+        f"At {where}, {decapitalised(result.cell.arm.condition)}, TFO saves"
+        f" {percent(result.improvement_percent)}"
+        f" ({time(result.saved_ms)}), more than the {percent(result.bound.percent)}"
+        f" ({time(result.bound.ms)}) that handshakes in a row took:"
+        f" {listed(causes) if causes else 'something else took less time as well'}."
+    )
+
+
 def _against(pair: _Pair, published: float) -> str:
-    low, high = pair.headline.interval or (inf, -inf)
+    ours = pair.headline
+    low, high = ours.interval or (inf, -inf)
     if low <= published <= high:
-        return f"the same within its range ({_certainty(pair.headline)})"
+        certainty = interval(ours.interval, ours.pairs, ours.confidence, of_draws=ours.varied)
+        if ours.deterministic:
+            certainty = "virtual time, without noise"
+        return f"the same within its range ({certainty})"
     # Subtract rounded values, so that the difference agrees with the printed numbers.
     apart = round(pair.improvement_percent, 1) - round(published, 1)
     return f"{signed(abs(apart))} points {'above' if apart > 0 else 'below'} it"
-
-
-def _most_and_least(results: Results, attribution: Attribution) -> Iterator[str]:
-    of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
-    gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
-    ranked = sorted(gains, key=lambda page: -mean(gains[page]))
-    if len(ranked) < 2:
-        return
-    for page, word in ((ranked[0], "most"), (ranked[-1], "least")):
-        low, high = min(gains[page]), max(gains[page])
-        yield (
-            f"{page} gains {word}: {signed(mean(gains[page]))}{NBSP}% on average over"
-            f" {plural(len(gains[page]), 'row')} ({signed(low)} to {signed(high)}{NBSP}%)"
-            f"{_because(of_page[page])}."
-        )
-    middle = [f"{page} {signed(mean(gains[page]))}{NBSP}%" for page in ranked[1:-1]]
-    if middle:
-        yield f"Between them: {listed(middle)}."
 
 
 def _because(pairs: list[_Pair]) -> str:
@@ -271,10 +368,3 @@ def _because(pairs: list[_Pair]) -> str:
     part = mean(path.share(Kind.HANDSHAKE) for path in paths)
     count = mean(path.handshakes for path in paths)
     return f"; without TFO {plural(count, 'handshake')} on its critical path took {share(part)} of its load"
-
-
-def _certainty(result: CellResult) -> str:
-    """Return the confidence interval in words, or the reason why there is none."""
-    if result.deterministic:
-        return "virtual time, without noise"
-    return interval(result.interval, result.pairs, result.confidence, of_draws=result.varied)

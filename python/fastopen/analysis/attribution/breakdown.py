@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.analysis.attribution.critical_path import critical_path
-from fastopen.analysis.attribution.segments import CriticalPath, Kind
+from fastopen.analysis.attribution.critical_path import CriticalPath, Kind, critical_path
 from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
@@ -26,6 +25,7 @@ class Breakdown:
     handshakes: float
     """The mean number of handshakes on the critical path."""
     ready_ms: float
+    """The time for which requests on the critical path were queued and only waited for a connection."""
     connections: float
 
     def share(self, kind: Kind) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from fastopen.analysis.attribution.source import Source
+from fastopen.analysis.attribution.curves import Source
 from fastopen.analysis.statistics import median_interval
 from fastopen.contract import LoadRecord
 from fastopen.runs.chain import Carriers, Handshakes
@@ -16,7 +16,7 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The requests with a response at one place, from each page's median load without TFO."""
+    """The requests with a response, from each page's median load without TFO with one network and setup."""
 
     place: str
     seed: int

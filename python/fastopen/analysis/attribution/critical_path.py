@@ -3,8 +3,8 @@
 The walk starts at the last response before the load event. It goes back over the response's transfer and the
 wait for its first byte to the sending of the request, and then to the last event that the request waited for:
 the handshake of its connection, the end of the request that occupied the connection (or a place under the
-limit on connections), or the response from which the client learned of the request. So time in a queue is
-explained by the previous request. `ready_ns` is the total time in queues.
+limit on connections), or the response from which the client learned of the request. So the previous request
+explains the time in a queue. `ready_ns` is the total time in queues.
 
 Clients that bind late (Chromium, the loader) give a new connection to the most urgent request. If the request
 that waited for it then had to open another connection, its wait for the first handshake counts too.
@@ -16,12 +16,57 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
 
-from fastopen.analysis.attribution.segments import CriticalPath, Kind, Segment
 from fastopen.contract import Client, LoadRecord
 from fastopen.pages import Page
 from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
+
+
+class Kind(StrEnum):
+    """The activity that a load waits for during a segment."""
+
+    LOOK_UP = "name look-up"
+    QUEUEING = "queueing"
+    HANDSHAKE = "handshake"
+    TLS = "TLS handshake"
+    WAIT = "request wait"
+    TRANSFER = "transfer"
+    PROCESSING = "processing"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A wait on the critical path. Times are in nanoseconds since the navigation start. `resource` is the
+    index of the request in the page."""
+
+    kind: Kind
+    start_ns: int
+    end_ns: int
+    resource: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The waits of a load from the navigation start to the load event, as segments without gaps."""
+
+    plt_ns: int
+    segments: tuple[Segment, ...]
+    """The segments in chronological order. Their lengths add up to `plt_ns` exactly."""
+    ready_ns: int
+    """The total time for which requests on the path were queued and only waited for a free connection."""
+
+    def total_ns(self, kind: Kind) -> int:
+        return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
+
+    def count(self, kind: Kind) -> int:
+        return sum(segment.kind is kind for segment in self.segments)
 
 
 @dataclass(frozen=True)
@@ -30,24 +75,27 @@ class Sent:
 
     resource: int
     connection: int | None
-    """None if the client's cache answered; then the four times below are the end of the response."""
+    """The connection's number; None if the client's cache answered. Then all times are the response's end."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """When the connection was opened; None if cached, or for a later request on an HTTP/1.1 connection."""
+    """The connection's opening time; None if cached, or for a later request on an HTTP/1.1 connection."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
     secured_ns: int | None = None
-    """When the TLS handshake was complete; None without TLS, or if `opened_ns` is None."""
+    """The end of the TLS handshake; None without TLS, or if `opened_ns` is None."""
     waited_for_handshake: bool = False
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the connection could have been opened had the address been known; None if unknown."""
+        """Return the time from which only a lookup could delay the opening; None if `opened_ns` is None."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
+
+
+_end_ns = attrgetter("end_ns")
 
 
 class Waits:
@@ -59,29 +107,25 @@ class Waits:
         self._load_event_ns = math.inf if record.plt_ns is None else record.plt_ns
         self._handshakes = Handshakes(record)
         waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
-        answered = _answered(record, Carriers(record), waited)
+        answered = sorted(
+            _answered(record, Carriers(record), waited), key=lambda sent: (sent.sent_ns, sent.resource)
+        )
         self._of_resource = {sent.resource: sent for sent in answered}
         self._before: dict[int, Sent] = {}
-        ordered = sorted(self._of_resource.values(), key=lambda sent: (sent.sent_ns, sent.resource))
         last_on: dict[int, Sent] = {}
-        for sent in ordered:
-            if sent.connection is None:
-                continue
-            if sent.connection in last_on:
-                self._before[sent.resource] = last_on[sent.connection]
-            last_on[sent.connection] = sent
+        for sent in answered:
+            if sent.connection is not None:
+                if sent.connection in last_on:
+                    self._before[sent.resource] = last_on[sent.connection]
+                last_on[sent.connection] = sent
         # A connection can make room for another connection only after its last request has ended.
-        self._ended = sorted(last_on.values(), key=lambda sent: sent.end_ns)
-        self._ends = [sent.end_ns for sent in self._ended]
+        self._ended = sorted(last_on.values(), key=_end_ns)
         self._last_document = self._end_of_redirects()
 
     def last(self) -> Sent | None:
         """Return the last request whose end the load event waited for; None if there is none."""
-        counted = [
-            sent
-            for sent in self._of_resource.values()
-            if self._page.resources[sent.resource].phase == "load" and sent.end_ns <= self._load_event_ns
-        ]
+        in_time = (sent for sent in self._of_resource.values() if sent.end_ns <= self._load_event_ns)
+        counted = (sent for sent in in_time if self._page.resources[sent.resource].phase == "load")
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
@@ -90,8 +134,8 @@ class Waits:
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
-        at = bisect_right(self._ends, sent.wanted_ns) - 1
-        made_room = self._ended[at] if at >= 0 else None
+        at = bisect_right(self._ended, sent.wanted_ns, key=_end_ns)
+        made_room = self._ended[at - 1] if at else None
         if made_room is None or made_room.end_ns <= sent.queued_ns or made_room.resource == sent.resource:
             return None
         return made_room
@@ -135,11 +179,10 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
     connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
-        if request.cache == "fresh" and request.end_ns is not None:
-            times = (request.end_ns,) * 4
-            found[request.resource].append(Sent(request.resource, None, *times))
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
         first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
+        if request.cache == "fresh" and end_ns is not None:
+            found[request.resource].append(Sent(request.resource, None, end_ns, end_ns, end_ns, end_ns))
         if request.connection is None or request.error is not None:
             continue
         if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
@@ -182,13 +225,14 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
     return CriticalPath(record.plt_ns, tuple(reversed(walk.segments)), covered_ns(walk.ready))
 
 
+@dataclass
 class _Walk:
     """The state of the walk back: its current time, and the segments found so far, the latest first."""
 
-    def __init__(self, plt_ns: int) -> None:
-        self.cursor_ns = plt_ns
-        self.segments: list[Segment] = []
-        self.ready: list[tuple[int, int]] = []
+    cursor_ns: int
+    segments: list[Segment] = field(default_factory=list)
+    ready: list[Span] = field(default_factory=list)
+    """The spans of time that requests on the path spent in a queue."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
         """Add a segment from `start_ns` to the cursor and move the cursor there, if `start_ns` is earlier."""
@@ -228,3 +272,43 @@ def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
     if initiator is not None:
         walk.back_to(Kind.PROCESSING, waits.known_ns(sent, initiator), sent.resource)
     return initiator
+
+
+@dataclass(frozen=True)
+class PieceChange:
+    """The time that each of two critical paths spends on one kind of wait for one request, in nanoseconds."""
+
+    kind: Kind
+    url: str
+    request: int | None
+    """The request's index in the page of the second path; None if that page has no such URL."""
+    before_ns: int
+    after_ns: int
+    on_both: bool
+    """True if the request is on both paths. A change of a request on only one path shows little by itself."""
+
+    @property
+    def change_ns(self) -> int:
+        """Return the change; positive if the second path spends more time."""
+        return self.after_ns - self.before_ns
+
+
+def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
+    """Return the waits that differ between the paths, the largest change first. URLs identify requests."""
+    (old_page, old), (new_page, new) = before, after
+    was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
+    index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}
+    both = {url for _, url in was} & {url for _, url in now}
+    pieces = [
+        PieceChange(kind, url, index.get(url), was[kind, url], now[kind, url], url in both)
+        for kind, url in dict.fromkeys([*was, *now])
+    ]
+    changed = [piece for piece in pieces if piece.change_ns]
+    return sorted(changed, key=lambda piece: (-abs(piece.change_ns), piece.url, piece.kind))
+
+
+def _lengths_ns(page: Page, path: CriticalPath) -> defaultdict[tuple[Kind, str], int]:
+    found: defaultdict[tuple[Kind, str], int] = defaultdict(int)
+    for segment in path.segments:
+        found[segment.kind, page.resources[segment.resource].url] += segment.length_ns
+    return found

@@ -1,15 +1,18 @@
-"""Arrange the comparisons of a page as series along one factor, for the lines and panels of figures."""
+"""Read a run for figures and reports, and arrange its comparisons as series along one factor."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import linear_regression
 
-from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
-from fastopen.analysis.statistics import CellResult, Results, deciding_factor
+from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, attribute
+from fastopen.analysis.attribution.slower import with_reasons
+from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
 from fastopen.common.grouping import grouped
+from fastopen.contract import WorldRecord
 from fastopen.experiments import BASELINE, ArmName, Comparison, Factor, Point, baseline_of, headline_of
 from fastopen.experiments.factors import RTT
+from fastopen.runs import RunStore
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,10 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
-    return [Curve(", ".join(rest), tuple(_in_order(row, along))) for rest, row in rows.items()]
-
-
-def _in_order(places: list[Place], along: str) -> list[Place]:
-    """Sort the places by their value of `along`. If any value is not a number, keep the given order."""
-    if any(along not in place.numbers for place in places):
-        return places
-    return sorted(places, key=lambda place: place.numbers[along])
+    for row in rows.values():
+        if all(along in place.numbers for place in row):
+            row.sort(key=lambda place: place.numbers[along])
+    return [Curve(", ".join(rest), tuple(row)) for rest, row in rows.items()]
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
@@ -109,17 +108,37 @@ def axis_of(results: Results) -> Factor:
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
-    values: dict[str, set[str]] = {}
-    for result in results.cells:
-        point = results.factors.point(result.cell)
-        for factor in results.factors.varying:
-            values.setdefault(factor.name, set()).add(factor.text_at(point))
-    if len(values.get(RTT.name, ())) > 1:
-        return RTT
-    return max(results.factors.varying, key=lambda factor: len(values.get(factor.name, ())), default=RTT)
+    points = [results.factors.point(result.cell) for result in results.cells]
+    values = {factor: len(set(map(factor.text_at, points))) for factor in results.factors.varying}
+    return RTT if values.get(RTT, 0) > 1 else max(values, key=lambda factor: values[factor], default=RTT)
 
 
 def slope(points: list[tuple[float, float]]) -> float | None:
     """Return the slope of the least-squares line through the points; None if all x are equal."""
     xs, ys = zip(*points, strict=True)
     return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The results of a run and the breakdown of its load times, read once."""
+
+    results: Results
+    attribution: Attribution
+    world: WorldRecord | None
+    """The world of the run's first load: its kernel and settings; None if the run has no loads."""
+
+    def places(self, page: str) -> list[Place]:
+        return places_of(self.results, self.attribution, page)
+
+    def all_places(self) -> Iterator[tuple[str, Place]]:
+        return ((page, place) for page in self.results.pages for place in self.places(page))
+
+
+def read_source(store: RunStore, results: Results | None = None) -> Source:
+    """Read a run for figures and reports. `results`: its results, if they have been computed already."""
+    rows = store.loads()
+    worlds = store.world_records(rows[0].job) if rows else []
+    results = results or collect(store, rows)
+    world = worlds[0] if worlds else None
+    return Source(with_reasons(store, results), attribute(store, rows), world)

@@ -5,18 +5,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
 
-from fastopen.analysis.attribution.critical_path import critical_path
-from fastopen.analysis.attribution.link_use import fuller_link
-from fastopen.analysis.attribution.segments import CriticalPath
+from fastopen.analysis.attribution.critical_path import CriticalPath, critical_path
 from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
 from fastopen.common.grouping import grouped
-from fastopen.common.phrases import NBSP, plural, size, time
-from fastopen.contract import LoadRecord
+from fastopen.common.phrases import NBSP, plural, share, size, time
+from fastopen.contract import LoadRecord, Network
 from fastopen.contract.load_record import Request
 from fastopen.contract.origins import Http, SessionStart
 from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
-from fastopen.runs import LoadRow, RunStore
+from fastopen.runs import RunStore
 
 # A request explains a slower load if it took longer by at least this part of the additional load time.
 SHARE_MIN: Final = 0.25
@@ -28,10 +26,14 @@ TFO_SYN_RETRANSMITTED: Final = 3
 TIMEOUT_MIN_NS: Final = 200_000_000
 # Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
 WINDOW_BYTES: Final = 10 * 1448
-# A reason must account for at least this part of the time by which the request took longer.
+# A reason must account for at least this part of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
 # Losses explain a slower load if it retransmitted more than this factor times the other's segments.
 MORE_LOST: Final = 1.25
+# A direction of the link that is busy for a smaller part of the load has room for more bytes.
+BUSY_MIN: Final = 0.75
+# Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
+PADDED_BYTES: Final = 1200
 NAME_LENGTH: Final = 32
 
 
@@ -52,20 +54,26 @@ class _Carried:
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with the reasons why cells are slower, each found by comparing two loads."""
+    """Return the results with the reasons why cells are slower, each found by comparing two loads. A reason
+    is more bytes on a busy link, or else a slower request on the critical path."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
-    rows: dict[tuple[int, int], LoadRow] = {}
-    if wanted or setups:
-        rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
+    if not wanted and not setups:
+        return results
+    rows = {(row.cell, row.repeat): row for row in store.loads() if row.valid and not row.superseded}
 
     def why(faster: CellResult, slower: CellResult, repeat: int) -> str:
         pair = [rows.get((cell.cell.index, repeat)) for cell in (faster, slower)]
         both = [row for row in pair if row is not None]
         if len(both) < 2:
             return ""
-        records = [record for _, record in store.load_records(both)]
-        return _reason(results, faster, slower, repeat, *records)
+        before, after = (record for _, record in store.load_records(both))
+        network, client = loaded_with(results.experiment, slower.cell, repeat)
+        if faster.cell.network == slower.cell.network and (busy := fuller_link(network, before, after)):
+            return busy
+        page = results.pages[slower.cell.page]
+        path = critical_path(page, after, client)
+        return "" if path is None else reason_between(page, before, after, path, network.down.rate_bit_per_s)
 
     of_cells = {pair[1].cell.index: reason for pair in wanted if (reason := why(*pair))}
     of_setups = {
@@ -87,19 +95,13 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
                 if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
                     savings = cell.improvements_percent
                     yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
-        of_rows = [baseline_of(arms) for arms in rows.values()]
-        yield from _sooner_over_longer_rtt(results, [one for one in of_rows if one is not None])
-
-
-def _sooner_over_longer_rtt(
-    results: Results, baselines: Sequence[CellResult]
-) -> Iterator[tuple[CellResult, CellResult, int]]:
-    for cells in results.alike(baselines, "rtt"):
-        ordered = sorted(cells, key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
-        for shorter, longer in pairwise(ordered):
-            repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
-            if repeats and (longer.plt_ms_median or 0) < (shorter.plt_ms_median or 0):
-                yield longer, shorter, repeats[0]
+        baselines = [one for arms in rows.values() if (one := baseline_of(arms)) is not None]
+        for cells in results.alike(baselines, "rtt"):
+            cells.sort(key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
+            for shorter, longer in pairwise(cells):
+                repeats = sorted(shorter.plts_ms.keys() & longer.plts_ms.keys())
+                if repeats and (longer.plt_ms_median or 0) < (shorter.plt_ms_median or 0):
+                    yield longer, shorter, repeats[0]
 
 
 # Factors whose values are compared with their simplest value, which comes first.
@@ -129,22 +131,54 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
                     yield plainest, cell, repeats[0]
 
 
-def _reason(
-    results: Results,
-    faster: CellResult,
-    slower: CellResult,
-    repeat: int,
-    before: LoadRecord,
-    after: LoadRecord,
-) -> str:
-    """Return the reason why `after` took longer than `before`: more bytes on a busy link, or else a slower
-    request; empty if unknown."""
-    network, client = loaded_with(results.experiment, slower.cell, repeat)
-    if faster.cell.network == slower.cell.network and (why := fuller_link(network, before, after)):
-        return why
-    page = results.pages[slower.cell.page]
-    path = critical_path(page, after, client)
-    return "" if path is None else reason_between(page, before, after, path, network.down.rate_bit_per_s)
+def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
+    """Return why `after` took longer than `before` on the same network; empty if no busy link explains it."""
+    if before.plt_ns is None or after.plt_ns is None:
+        return ""
+    slower_ns = after.plt_ns - before.plt_ns
+    for name, way in (("uplink", "up"), ("downlink", "down")):
+        rate = getattr(network, way).rate_bit_per_s
+        was, now = (getattr(record.link, way).bytes for record in (before, after))
+        if not rate or slower_ns <= 0:
+            continue
+        busy_ns, more_ns = (8e9 * count / rate for count in (now, now - was))
+        if busy_ns >= BUSY_MIN * after.plt_ns and more_ns >= EXPLAINS_MIN * slower_ns:
+            # Capped at 100 %, because the last packets may still be queued when the load ends.
+            busy = share(min(1.0, busy_ns / after.plt_ns))
+            of_which = "; ".join(_of_which(way, before, after))
+            why = f" ({of_which})" if of_which else ""
+            return (
+                f"the {name} is busy for {busy} of the load and carries {size(now - was)} more"
+                f" ({size(now)}), which costs {time(more_ns / 1e6)}{why}"
+            )
+    return ""
+
+
+def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
+    """Yield phrases on packets that the sending end sent more often in `after` than in `before`: QUIC Initial
+    packets and retransmitted TCP segments."""
+    was, now = _initial_packets(way, before), _initial_packets(way, after)
+    if now > was:
+        against = f" against {was}" if was else ""
+        connections = plural(sum(one.quic is not None for one in after.connections), "connection")
+        yield (
+            f"{now} Initial packets of QUIC{against}, on {connections}, in datagrams padded to"
+            f" {PADDED_BYTES:,}{NBSP}bytes"
+        )
+    was, now = _retransmitted_by(way, before), _retransmitted_by(way, after)
+    if now > was:
+        yield f"{now} TCP segments retransmitted, compared with {was}"
+
+
+def _initial_packets(way: str, record: LoadRecord) -> int:
+    quics = (connection.quic for connection in record.connections if connection.quic is not None)
+    ends = (quic.client if way == "up" else quic.origin for quic in quics)
+    return sum(end.sent.initial for end in ends if end is not None)
+
+
+def _retransmitted_by(way: str, record: LoadRecord) -> int:
+    ends = (one.client if way == "up" else one.origin for one in record.connections)
+    return sum(end.retransmits for end in ends if end is not None)
 
 
 def reason_between(
@@ -165,44 +199,31 @@ def reason_between(
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
-    least_ns = EXPLAINS_MIN * longer[worst]
-    why = (
-        _syn_retransmitted(was[worst], now[worst])
-        or _timeout(was[worst], now[worst], page.resources[worst].body_bytes)
-        or _other_connection(was[worst], now[worst])
-        or _met(page, before, after, worst, least_ns, down_bit_per_s)
-        or _segments_retransmitted(was[worst], now[worst], longer[worst])
-    )
+    met = _met(page, before, after, worst, EXPLAINS_MIN * longer[worst], down_bit_per_s)
+    why = _why(was[worst], now[worst], page.resources[worst].body_bytes, met)
     return f"{opening}: {why}" if why else _load_retransmitted(before, after)
 
 
-def _syn_retransmitted(was: _Carried, now: _Carried) -> str:
-    """Return a clause if only the slower load lost the SYN; otherwise an empty string. The SYN's timeout is
-    longer than most savings by TFO."""
-    if was.syn_retransmitted or not now.syn_retransmitted:
-        return ""
-    return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
-
-
-def _timeout(was: _Carried, now: _Carried, body_bytes: int) -> str:
-    """Return a clause if the request or its response waited for a timeout that a busy link cannot explain;
-    otherwise an empty string."""
+def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
+    """Return a clause on the reason why a request took longer; empty if none is known. `met` is the clause on
+    a response that shares the link with the request for longer; empty if there is none."""
     longer_ns = now.took_ns - was.took_ns
-    if longer_ns < TIMEOUT_MIN_NS:
-        return ""
-    more = sum(now.retransmitted) > sum(was.retransmitted)
+    lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
+    late = longer_ns >= TIMEOUT_MIN_NS
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
-    if more or (stopped and any(now.retransmitted) and body_bytes <= WINDOW_BYTES):
+    if now.syn_retransmitted and not was.syn_retransmitted:
+        # The SYN's timeout is longer than most savings by TFO.
+        return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
+    if late and (more or (stopped and lost and body_bytes <= WINDOW_BYTES)):
+        # A busy link cannot explain the pause, so the request or its response waited for a timeout.
         return _retransmitted(was, now)
-    return ""
-
-
-def _segments_retransmitted(was: _Carried, now: _Carried, longer_ns: int) -> str:
-    """Return a clause if more segments were retransmitted, or if the request may have waited for a timeout;
-    otherwise an empty string."""
-    more = sum(now.retransmitted) > sum(was.retransmitted)
-    stopped = longer_ns >= TIMEOUT_MIN_NS and any(now.retransmitted)
-    return _retransmitted(was, now) if more or stopped else ""
+    if now.before_bytes < LESS_CARRIED * was.before_bytes:
+        carried = f"a connection that had carried only {size(now.before_bytes)}"
+        return (
+            f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window"
+            f" instead of one that had carried {size(was.before_bytes)}"
+        )
+    return met or (_retransmitted(was, now) if more or (late and lost) else "")
 
 
 def _retransmitted(was: _Carried, now: _Carried) -> str:
@@ -223,23 +244,11 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
     return f"{plural(now, 'segment')} of the load had to be retransmitted, compared with {was}"
 
 
-def _other_connection(was: _Carried, now: _Carried) -> str:
-    """Return a clause if the request used a connection that had carried much less data than in the faster
-    load, and so has a smaller congestion window; otherwise an empty string."""
-    if now.before_bytes >= LESS_CARRIED * was.before_bytes:
-        return ""
-    carried = f"a connection that had carried only {size(now.before_bytes)}"
-    return (
-        f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window instead of"
-        f" one that had carried {size(was.before_bytes)}"
-    )
-
-
 def _met(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response whose longer overlap with the request `index` in the slower load delays
-    this request most; empty if the delay is below `least_ns`."""
+    """Return a clause on the response that delays the request `index` most, because it shares the link with
+    it for longer in the slower load; empty if the delay is below `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -323,7 +332,8 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each question and pair of values in COMPARED, if the later value is slower."""
+    """Yield a sentence for each two values of a factor in COMPARED, if the page loads more slowly with the
+    later one. Cells whose other factors need verdicts of their own get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -343,8 +353,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the phrases of the compared factor for both cells, then those of other factors whose values no
-    verdict may combine, except factors of the first flight."""
+    """Return the values of the factor in COMPARED in words, first that of the slower cell. Then the slower
+    cell's values of other factors that need verdicts of their own, except factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -358,8 +368,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's row; empty if its page and question have only one row. Add a note if the
-    cell's increase (the first of `increases`), rounded as in tables, is the largest or equal in all rows."""
+    """Return the name of the cell's table row; empty if its page and verdict have no other row. Add a note
+    if the cell's increase (the first of `increases`), rounded as in tables, is the largest of all rows, or
+    the same in all."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

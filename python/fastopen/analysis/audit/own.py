@@ -6,6 +6,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 
+# The columns by which results of fastopen are recognised.
 MARKS: Final = (
     "page",
     "rtt_ms",
@@ -44,23 +45,20 @@ def printed_rows(
         baseline = baselines.get(tuple(row[name] for name in factors))
         if baseline is None or not (row["improvement_percent"] and row["plt_ms_median"]):
             continue
-        yield (
-            line,
-            {
-                "experiment": ", ".join([row["arm"], *(f"{name} {row[name] or 'none'}" for name in series)]),
-                "page": row["page"],
-                "rtt_ms": row["rtt_ms"],
-                "plt_off": _rounded(baseline, "plt_ms_median", f"{path}: line {line}"),
-                "plt_tfo": _rounded(row, "plt_ms_median", f"{path}: line {line}"),
-                "unit_as_printed": "ms",
-                "improvement_percent_as_printed": _rounded(
-                    row, "improvement_percent", f"{path}: line {line}"
-                ),
-                "pairs": row["pairs"],
-                "first_flight_off": _first_flight(baseline),
-                "first_flight_tfo": _first_flight(row),
-            },
-        )
+        place = f"{path}: line {line}"
+        printed = {
+            "experiment": ", ".join([row["arm"], *(f"{name} {row[name] or 'none'}" for name in series)]),
+            "page": row["page"],
+            "rtt_ms": row["rtt_ms"],
+            "plt_off": _rounded(baseline, "plt_ms_median", place),
+            "plt_tfo": _rounded(row, "plt_ms_median", place),
+            "unit_as_printed": "ms",
+            "improvement_percent_as_printed": _rounded(row, "improvement_percent", place),
+            "pairs": row["pairs"],
+            "first_flight_off": _first_flight(baseline),
+            "first_flight_tfo": _first_flight(row),
+        }
+        yield line, printed
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
@@ -72,7 +70,8 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the first flight's name. For a page partly in cleartext, it is the shorter one, without TLS."""
+    """Return the row's key in FIRST_FLIGHTS. A page with some URLs in cleartext counts as all in cleartext,
+    because its shortest first flight has no TLS."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -1,21 +1,26 @@
-"""Find savings that exceed the time of the handshakes, and times that are too short for the RTT or the bytes.
+"""Check the times of a page over networks that differ only in RTT.
 
+Find savings that exceed the time of the handshakes, and times that are too short for the RTT or the bytes.
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
 waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
 cannot be saved. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
+
+Load time must also grow with the RTT, but not much faster. Its growth per millisecond of RTT must change
+similarly with and without TFO.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from fastopen.analysis.audit.findings import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
-# The number of requests of a load, which limits its connections, and the source, by (experiment, page).
+# The number of requests of a load, and the source of this number, by (experiment, page). A load opens at most
+# one connection for each request.
 REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
     ("meissner", "www.web.mit.edu"): (6, "the report counts six requests in all three tests"),
     ("meissner", "www.admission.gatech.edu"): (30, "the report says about 30 requests"),
@@ -23,8 +28,12 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 }
 # Published times are means of few loads, so an excess over a bound is reported only above this factor.
 SLACK: Final = Decimal("1.02")
-# The slack for bounds that come from another load of the page, at another RTT, and so are less certain.
+# A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
+# A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
+GROWTH_MAX: Final = Decimal("1.5")
+# A slope that keeps more than this part of the previous one may be noise, because published loads are few.
+SLOPE_MIN: Final = Decimal("0.5")
 
 
 @dataclass(frozen=True)
@@ -63,11 +72,6 @@ class MeasuredCell:
         return self.trips_off - self.cell.flight_tfo.round_trips
 
     @property
-    def bounded(self) -> bool:
-        """Return True if TFO saves round trips, and both first flights are over TCP or both over QUIC."""
-        return self.trips_saved > 0 and self.cell.flight_off.over_quic == self.cell.flight_tfo.over_quic
-
-    @property
     def room(self) -> Decimal:
         """Return how many connections in sequence, each with a request, fit into a load without TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
@@ -79,11 +83,12 @@ def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
     tightest = _tightest_below(series)
     for one in series:
         found += _too_soon(one)
-        if one.rtt > 0 and one.saved > 0 and one.bounded:
-            reasons = list(_beyond_bounds(one, tightest[one.rtt]))
-            if reasons:
-                detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
-                found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
+        same_transport = one.cell.flight_off.over_quic == one.cell.flight_tfo.over_quic
+        if one.rtt <= 0 or one.saved <= 0 or one.trips_saved <= 0 or not same_transport:
+            continue
+        if reasons := list(_beyond_bounds(one, tightest[one.rtt])):
+            detail = f"saves {_ms(one.off - one.tfo)}, {one.saved / one.rtt:.1f} RTTs, but "
+            found.append(AuditFinding(one.cell, "bound", detail + "; ".join(reasons)))
     return found
 
 
@@ -116,7 +121,9 @@ def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCel
 
 
 def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[str]:
-    requests, source = _requests(one.cell)
+    requests, source = one.cell.requests, "the table says how many"
+    if requests is None:
+        requests, source = REQUESTS.get((one.cell.experiment, one.cell.page), (None, ""))
     if requests is not None and one.saved > requests * one.trips_saved * one.rtt * SLACK:
         yield f"{requests} requests can open {requests} connections in a row at most ({source})"
     most = one.off * one.trips_saved / one.trips_off
@@ -134,11 +141,91 @@ def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[st
         )
 
 
-def _requests(cell: PrintedCell) -> tuple[int | None, str]:
-    if cell.requests is not None:
-        return cell.requests, "the table says how many"
-    return REQUESTS.get((cell.experiment, cell.page), (None, ""))
-
-
 def _ms(milliseconds: Decimal) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds.normalize():.3g} ms"
+
+
+def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
+    """Return the findings on a series. A finding that compares several cells is reported for the cell with
+    the longest RTT. If two cells have the same RTT but other times, it is reported for the later one."""
+    found: list[AuditFinding] = []
+    of_rtt: dict[Decimal, MeasuredCell] = {}
+    for one in series:
+        first = of_rtt.setdefault(one.rtt, one)
+        if (first.off, first.tfo) != (one.off, one.tfo):
+            there = f"line {first.cell.line}: {first.cell.off} and {first.cell.tfo} {first.cell.unit}"
+            found.append(AuditFinding(one.cell, "duplicate", f"other times than in {there}"))
+    in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
+    steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
+    # A wrong cell explains changes of slope next to it, so do not report these.
+    explained = {finding.cell.line for finding in steps}
+    explained |= {one.cell.line for one in in_order if not one.unit_is_right}
+    found += steps
+    for three in zip(in_order, in_order[1:], in_order[2:], strict=False):
+        if explained.isdisjoint(one.cell.line for one in three):
+            found += _question(*three)
+    return found
+
+
+def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
+    slack = lower.half_digit + higher.half_digit
+    sooner, faster = list[str](), list[str]()
+    longer, shorter = (f"over {one.rtt.normalize():f} ms" for one in (higher, lower))
+    for name, before, after in (("without TFO", lower.off, higher.off), ("with TFO", lower.tfo, higher.tfo)):
+        if after + slack < before:
+            sooner.append(f"{name} {_plain_ms(after)} {longer}, {_plain_ms(before)} {shorter}")
+        elif lower.rtt > 0 and after - slack > before * higher.rtt / lower.rtt * GROWTH_MAX:
+            step = f"{name} from {_plain_ms(before)} at {lower.rtt} ms to {_plain_ms(after)}"
+            faster.append(f"{step}, {after / before:.1f} times")
+    if sooner:
+        yield AuditFinding(higher.cell, "monotony", "loads sooner over the longer RTT: " + "; ".join(sooner))
+    if faster:
+        rtts = f"the RTT grows {higher.rtt / lower.rtt:.3g} times, but the time "
+        why = ": something other than round trips, such as a time-out"
+        yield AuditFinding(higher.cell, "growth", rtts + "; ".join(faster) + why)
+
+
+class _Bend(NamedTuple):
+    """The growth of the time with or without TFO over two steps of RTT, in ms per ms of RTT."""
+
+    name: str
+    before: Decimal
+    after: Decimal
+    kept: int
+    """1 if the second step keeps more than half of the first step's slope, -1 if it keeps less. 0 if rounding
+    can change this answer, or if it can explain the growth in the first step."""
+
+
+def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
+    """Ask about the last of three cells if the slope falls by more than half in one of its two times only."""
+    without = _bend("without TFO", cells, [one.off for one in cells])
+    with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
+    near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
+    for one, other in ((without, with_tfo), (with_tfo, without)):
+        if one.kept < 0 < other.kept:
+            detail = (
+                f"{one.name} each ms of RTT adds {_slope(one.before)} ms from {near} to {at} ms"
+                f" and {_slope(one.after)} ms from {at} to {far} ms,"
+                f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
+                " does this cell hold what was measured?"
+            )
+            yield AuditFinding(cells[-1].cell, "slope", detail)
+
+
+def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) -> _Bend:
+    first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
+    near, at, far = (one.half_digit for one in cells)
+    before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second
+    # The middle time is in both slopes and moves them in opposite directions.
+    slack = (at + far) / second + SLOPE_MIN * (near + at) / first
+    kept = after - SLOPE_MIN * before
+    clear = times[1] - at > times[0] + near and abs(kept) > slack
+    return _Bend(name, before, after, (1 if kept > 0 else -1) if clear else 0)
+
+
+def _slope(slope: Decimal) -> str:
+    return f"{slope:.1f}" if abs(slope) >= 1 else f"{slope:.2g}"
+
+
+def _plain_ms(milliseconds: Decimal) -> str:
+    return f"{milliseconds.normalize():f} ms"

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from fastopen.analysis.audit.findings import AuditFinding
-from fastopen.analysis.audit.improvement import improvement_findings
-from fastopen.analysis.audit.physics import MeasuredCell, physics_findings
-from fastopen.analysis.audit.series import series_findings
+from fastopen.analysis.audit.physics import MeasuredCell, physics_findings, series_findings
+from fastopen.analysis.audit.printing import improvement_findings, true_units
 from fastopen.analysis.audit.table import PrintedCell
-from fastopen.analysis.audit.units import true_units
 from fastopen.common.grouping import grouped
 
 

@@ -12,7 +12,6 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final
 
-from fastopen.analysis.audit.first_flights import FIRST_FLIGHTS, FlightKind
 from fastopen.analysis.audit.own import is_own, printed_rows
 from fastopen.common.errors import InputError, any_of
 from fastopen.common.user_files import read_text
@@ -38,6 +37,34 @@ NUMBER_LENGTH_MAX: Final = 40
 
 
 @dataclass(frozen=True)
+class FlightKind:
+    """A kind of connection, and its fewest round trips from opening it to the first byte of the response."""
+
+    name: str
+    round_trips: int
+    over_quic: bool = False
+
+
+# A handshake of TCP, TLS 1.3 or QUIC and a request take one round trip each, and TLS 1.2 takes two. TCP Fast
+# Open (RFC 7413) saves the TCP handshake; early data (RFC 8446 2.3, RFC 9001 4.6) saves the handshake of TLS.
+FIRST_FLIGHTS: Final = {
+    one.name: one
+    for one in (
+        FlightKind("tcp", 2),
+        FlightKind("tfo", 1),
+        FlightKind("tls1.2", 4),
+        FlightKind("tls1.2+tfo", 3),
+        FlightKind("tls", 3),
+        FlightKind("tls+tfo", 2),
+        FlightKind("tls+early", 2),
+        FlightKind("tls+tfo+early", 1),
+        FlightKind("quic", 2, over_quic=True),
+        FlightKind("quic+early", 1, over_quic=True),
+    )
+}
+
+
+@dataclass(frozen=True)
 class PrintedCell:
     """One row as printed: times without (`off`) and with TFO in `unit`. Values are None if not printed."""
 
@@ -49,7 +76,7 @@ class PrintedCell:
     tfo: Decimal
     unit: str
     improvement: Decimal | None
-    """In percent."""
+    """The printed improvement in percent."""
     down_mbit: Decimal | None = None
     up_mbit: Decimal | None = None
     requests: int | None = None
@@ -150,61 +177,70 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
     unit = fields["unit_as_printed"]
     if unit not in UNITS_S:
         raise InputError(f"unknown unit of time {unit!r}", f"{place}: unit_as_printed", "use s or ms")
+    row = _Row(fields, place)
     return PrintedCell(
         line=line,
         experiment=fields["experiment"],
         page=fields["page"],
-        rtt_ms=_needed(fields, "rtt_ms", place, or_zero=True),
-        off=_needed(fields, "plt_off", place),
-        tfo=_needed(fields, "plt_tfo", place),
+        rtt_ms=row.needed("rtt_ms", or_zero=True),
+        off=row.needed("plt_off"),
+        tfo=row.needed("plt_tfo"),
         unit=unit,
-        improvement=_number(fields, "improvement_percent_as_printed", place),
-        down_mbit=_positive(fields, "down_mbit", place),
-        up_mbit=_positive(fields, "up_mbit", place),
-        requests=_count(fields, "requests", place),
-        bytes=_count(fields, "bytes", place),
-        pairs=_count(fields, "pairs", place),
-        flight_off=_flight(fields, "first_flight_off", place, "tcp"),
-        flight_tfo=_flight(fields, "first_flight_tfo", place, "tfo"),
+        improvement=row.number("improvement_percent_as_printed"),
+        down_mbit=row.positive("down_mbit"),
+        up_mbit=row.positive("up_mbit"),
+        requests=row.count("requests"),
+        bytes=row.count("bytes"),
+        pairs=row.count("pairs"),
+        flight_off=row.flight("first_flight_off", "tcp"),
+        flight_tfo=row.flight("first_flight_tfo", "tfo"),
     )
 
 
-def _flight(fields: Mapping[str, str], name: str, place: str, usual: str) -> FlightKind:
-    word = fields.get(name) or usual
-    if word not in FIRST_FLIGHTS:
-        raise InputError(f"unknown first flight {word!r}", f"{place}: {name}", f"use {any_of(FIRST_FLIGHTS)}")
-    return FIRST_FLIGHTS[word]
+@dataclass(frozen=True)
+class _Row:
+    """Reads the fields of a row by the names of their columns. Raises InputError for wrong fields."""
 
+    fields: Mapping[str, str]
+    place: str
 
-def _number(fields: Mapping[str, str], name: str, place: str) -> Decimal | None:
-    text = fields.get(name, "").removesuffix("%").strip()
-    if not text:
-        return None
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = Decimal("nan")
-    if not number.is_finite() or len(text) > NUMBER_LENGTH_MAX or abs(number.adjusted()) > NUMBER_LENGTH_MAX:
-        raise InputError(f"{text[:NUMBER_LENGTH_MAX]!r} is not a number", f"{place}: {name}")
-    return number
+    def number(self, name: str) -> Decimal | None:
+        """Return the number in a field, which may end with %; None if the field is empty."""
+        text = self.fields.get(name, "").removesuffix("%").strip()
+        if not text:
+            return None
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            number = Decimal("nan")
+        long = len(text) > NUMBER_LENGTH_MAX
+        if not number.is_finite() or long or abs(number.adjusted()) > NUMBER_LENGTH_MAX:
+            raise InputError(f"{text[:NUMBER_LENGTH_MAX]!r} is not a number", f"{self.place}: {name}")
+        return number
 
+    def positive(self, name: str, *, or_zero: bool = False) -> Decimal | None:
+        number = self.number(name)
+        if number is not None and (number < 0 or (number == 0 and not or_zero)):
+            raise InputError(
+                f"{number} is {'less' if or_zero else 'not more'} than 0", f"{self.place}: {name}"
+            )
+        return number
 
-def _positive(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal | None:
-    number = _number(fields, name, place)
-    if number is not None and (number < 0 or (number == 0 and not or_zero)):
-        raise InputError(f"{number} is {'less' if or_zero else 'not more'} than 0", f"{place}: {name}")
-    return number
+    def needed(self, name: str, *, or_zero: bool = False) -> Decimal:
+        number = self.positive(name, or_zero=or_zero)
+        if number is None:
+            raise InputError("not a number", f"{self.place}: {name}")
+        return number
 
+    def count(self, name: str) -> int | None:
+        number = self.positive(name)
+        if number is not None and number != int(number):
+            raise InputError(f"{number} is not a whole number", f"{self.place}: {name}")
+        return None if number is None else int(number)
 
-def _needed(fields: Mapping[str, str], name: str, place: str, *, or_zero: bool = False) -> Decimal:
-    number = _positive(fields, name, place, or_zero=or_zero)
-    if number is None:
-        raise InputError("not a number", f"{place}: {name}")
-    return number
-
-
-def _count(fields: Mapping[str, str], name: str, place: str) -> int | None:
-    number = _positive(fields, name, place)
-    if number is not None and number != int(number):
-        raise InputError(f"{number} is not a whole number", f"{place}: {name}")
-    return None if number is None else int(number)
+    def flight(self, name: str, usual: str) -> FlightKind:
+        word = self.fields.get(name) or usual
+        if word not in FIRST_FLIGHTS:
+            remedy = f"use {any_of(FIRST_FLIGHTS)}"
+            raise InputError(f"unknown first flight {word!r}", f"{self.place}: {name}", remedy)
+        return FIRST_FLIGHTS[word]

@@ -69,11 +69,9 @@ def change_of(
     difference = _exact(second - first)
     percent = 100 * difference / first if relative else None
     exact = difference if percent is None else percent
-    interval = (
-        (exact, exact)
-        if basis is Basis.EXACT
-        else change_interval([*before.values()], [*after.values()], seed, relative=relative)
-    )
+    interval = (exact, exact)
+    if basis is Basis.SAMPLES:
+        interval = change_interval([*before.values()], [*after.values()], seed, relative=relative)
     return Change(first, second, difference, percent, interval)
 
 

@@ -1,13 +1,77 @@
-"""Compare the matching cells of two runs."""
+"""Compare the matching cells of two runs: page load times, savings, and waits on the critical paths."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from fastopen.analysis.comparison.cells import CellChange, Kinship
-from fastopen.analysis.comparison.matching import ComparedSetting, match, settings_that_differ
-from fastopen.analysis.comparison.side import Side
-from fastopen.analysis.statistics import CellResult, Results
-from fastopen.experiments import Factor
+from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, changed_pieces, reason_between
+from fastopen.analysis.comparison.change import Basis, Change, change_of
+from fastopen.analysis.comparison.matching import ComparedSetting, Side, match
+from fastopen.analysis.statistics import CellResult, Results, certain_sign
+from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
 from fastopen.experiments.factors import RTT
+
+
+class Outcome(StrEnum):
+    """The change of a cell's page load time."""
+
+    SAME = "the same"
+    """Nothing is random, and the times are equal to the nanosecond."""
+    HARDLY = "hardly changed"
+    """The change is smaller than the smallest effect."""
+    SLOWER = "slower"
+    FASTER = "faster"
+    UNCLEAR = "unclear"
+    """The interval contains both 0 and changes that are at least as large as the smallest effect."""
+    UNKNOWN = "unknown"
+    """A run has no valid load, or there are too few loads for an interval."""
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """The change of a cell from the first run (`before`) to the second (`after`)."""
+
+    page: str
+    where: str
+    """The values that distinguish the cell from others of its page and arm, such as `20 ms`; may be empty."""
+    before: CellResult
+    after: CellResult
+    basis: Basis
+    plt: Change | None
+    """The change of the page load time, in milliseconds and percent."""
+    saving: Change | None
+    """The change of the saving in percentage points; None for the baseline, or if a saving is unknown."""
+    smallest: SmallestEffect
+    paths: tuple[Breakdown, Breakdown] | None
+    """The mean critical paths of both runs; None if either run lacks one."""
+    pieces: tuple[PieceChange, ...] = field(repr=False)
+    """The waits that differ between the two median loads. Their changes add up to the difference in PLT."""
+    reason: str
+    """The reason why the second run's median load takes longer; empty if it does not, or if unknown."""
+    evidence_changed: bool = False
+    """True if both runs must have the same loads, but counts of loads, connections or segments differ."""
+
+    @property
+    def name(self) -> str:
+        """Return the cell's name, such as `wikipedia-2018 at 20 ms, no TFO`."""
+        at = f" at {self.where}" if self.where else ""
+        return f"{self.page}{at}, {self.before.cell.arm.short_label}"
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return the change of the page load time, judged by its interval."""
+        plt = self.plt
+        if plt is None or plt.percent is None or plt.interval is None:
+            return Outcome.UNKNOWN
+        if self.basis is Basis.EXACT and plt.difference == 0:
+            return Outcome.SAME
+        matters = max(self.smallest.percent, 100 * self.smallest.ms / plt.before)
+        sign = certain_sign(plt.percent, plt.interval, matters)
+        return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
+
+    def kinds_ms(self) -> dict[Kind, float]:
+        """Return the change of each kind of wait on the critical path in ms; empty if unknown."""
+        return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
@@ -33,13 +97,12 @@ def compare_runs(before: Side, after: Side) -> RunComparison:
     varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
     factors = [factor for factor in varying if factor in matching.common and factor is not RTT]
     factors += [RTT] if RTT in matching.common else []
-    kinship = Kinship(before, after, factors)
     return RunComparison(
         before=before,
         after=after,
-        settings=settings_that_differ(before, after, matching),
+        settings=matching.settings,
         factors=tuple(factors),
-        cells=tuple(kinship.change(old, new) for old, new in matching.pairs),
+        cells=tuple(_change((before, after), factors, old, new) for old, new in matching.pairs),
         only_before=tuple(_name(before.results, cell) for cell in matching.only_before),
         only_after=tuple(_name(after.results, cell) for cell in matching.only_after),
     )
@@ -47,3 +110,68 @@ def compare_runs(before: Side, after: Side) -> RunComparison:
 
 def _name(results: Results, result: CellResult) -> str:
     return f"{result.cell.page} {results.factors.where(result.cell)}, {result.cell.arm.short_label}"
+
+
+def _change(
+    runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
+) -> CellChange:
+    """Compare a cell of two runs. `factors` distinguish the cells of a page."""
+    before, after = runs
+    basis, experiment = _basis(runs, old, new), before.results.experiment
+    seed = derive_seed(experiment.seed, "change", old.cell.index)
+    drawn = old.varied and new.varied
+    saving = None
+    if old.cell.arm.role is not Role.BASELINE:
+        both = old.improvements_percent, new.improvements_percent
+        saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
+    was, now = before.attribution, after.attribution
+    means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
+    pieces, reason = _explained(runs, old, new)
+    # In virtual time, equally many loads with equal random numbers must be the same loads.
+    client = experiment.setups[old.cell.setup].client
+    virtual = old.cell.engine == new.cell.engine == "virtual" and client.type.deterministic
+    same_loads = virtual and basis is not Basis.SAMPLES and old.loads == new.loads
+    return CellChange(
+        page=old.cell.page,
+        where=", ".join(before.results.factors.phrases(old.cell, factors)),
+        before=old,
+        after=new,
+        basis=basis,
+        plt=change_of(old.plts_ms, new.plts_ms, basis, seed, relative=True, drawn=drawn),
+        saving=saving,
+        smallest=experiment.smallest_effect,
+        paths=None if means[0] is None or means[1] is None else (means[0], means[1]),
+        pieces=pieces,
+        reason=reason,
+        evidence_changed=same_loads and _evidence(old) != _evidence(new),
+    )
+
+
+def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
+    if old.deterministic and new.deterministic:
+        return Basis.EXACT
+    repeats = old.plts_ms.keys() & new.plts_ms.keys()
+    was, now = (run.seeds for run in runs)
+    alike = all(was.get((old.cell.index, one)) == now.get((new.cell.index, one)) for one in repeats)
+    return Basis.PAIRED if repeats and alike else Basis.SAMPLES
+
+
+def _explained(
+    runs: tuple[Side, Side], old: CellResult, new: CellResult
+) -> tuple[tuple[PieceChange, ...], str]:
+    """Return the waits that changed, and the reason if the second load of the same page took longer."""
+    before, after = runs
+    was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
+    if was is None or now is None:
+        return (), ""
+    pages = before.results.pages[old.cell.page], after.results.pages[new.cell.page]
+    pieces = tuple(changed_pieces((pages[0], was.path), (pages[1], now.path)))
+    longer = (now.record.plt_ns or 0) > (was.record.plt_ns or 0)
+    if not longer or pages[0].resources != pages[1].resources:
+        return pieces, ""
+    rate = before.results.experiment.networks[old.cell.network].down.rate_bit_per_s
+    return pieces, reason_between(pages[1], was.record, now.record, now.path, rate)
+
+
+def _evidence(result: CellResult) -> tuple[float | None, ...]:
+    return (result.invalid, result.connections, result.syn_data_connections, result.retransmitted)

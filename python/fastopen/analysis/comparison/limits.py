@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
-from fastopen.analysis.comparison.cells import CellChange
 from fastopen.analysis.comparison.change import Change
+from fastopen.analysis.comparison.compare import CellChange
 from fastopen.common.errors import InputError
 
 Measure = Literal["plt", "saving"]
@@ -25,7 +25,7 @@ class LimitVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNCLEAR = "unclear"
-    """The median exceeds the limit, but its interval is unknown or reaches within it. Repeats may decide."""
+    """The median change exceeds the limit, but its interval is unknown or contains the limit."""
     INVALID = "no valid load"
     """The second run has no valid load, but the first run has."""
     UNKNOWN = "not known"
@@ -57,12 +57,15 @@ class Limit:
         return LimitVerdict.FAILS if sure else LimitVerdict.UNCLEAR
 
     def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
-        if self.unit != "ms" or found.interval is None:
-            return (found.difference if self.unit == "ms" else found.stated), found.interval
-        if found.interval[0] == found.interval[1]:
-            return found.difference, (found.difference, found.difference)
-        low, high = (found.before * end / 100 for end in found.interval)
-        return found.difference, (low, high)
+        """Return the change and its interval, in the unit of this limit."""
+        interval = found.interval
+        if self.unit != "ms":
+            return found.stated, interval
+        if interval is not None and interval[0] == interval[1]:
+            interval = (found.difference, found.difference)
+        elif interval is not None:
+            interval = (found.before * interval[0] / 100, found.before * interval[1] / 100)
+        return found.difference, interval
 
     def _beyond(self, value: float) -> bool:
         return value > self.bound if self.rising else value < self.bound
@@ -104,6 +107,5 @@ def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[
     """Yield the result of every limit in every cell. A limit on savings is not checked in baseline cells."""
     for change in cells:
         for limit in limits:
-            of_baseline = change.before.cell.arm.role == "baseline"
-            if limit.measure == "plt" or not of_baseline:
+            if limit.measure == "plt" or change.before.cell.arm.role != "baseline":
                 yield LimitCheck(limit, change, limit.verdict(change))

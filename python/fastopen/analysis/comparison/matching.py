@@ -1,4 +1,4 @@
-"""Match the cells of two runs by page, arm and the values of factors.
+"""Read two runs, and match their cells by page, arm and the values of factors.
 
 If a factor has one value in each run, and these values differ, it is not used for matching but listed as a
 setting that differs. So runs with initial windows of 4 and of 10 can be compared.
@@ -6,17 +6,59 @@ setting that differs. So runs with initial windows of 4 and of 10 can be compare
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from fastopen.analysis.comparison.side import Side
-from fastopen.analysis.statistics import CellResult
+from fastopen.analysis.attribution import Attribution, attribute
+from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.common.errors import InputError
 from fastopen.experiments import FACTORS, Factor, Point
 from fastopen.pages import Page
+from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
+Pairs = tuple[tuple[CellResult, CellResult], ...]
 # Arms are matched by name. Their transports are not matched, because they follow from TLS, another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
+
+    place: str
+    """The run's folder, or a name for a run that is only in memory."""
+    label: str
+    """The label that the user gave the run; empty if none."""
+    results: Results
+    attribution: Attribution
+    seeds: Mapping[tuple[int, int], int]
+    """The seed of each load's world, by (cell, repeat)."""
+    bodies: Mapping[str, str]
+    """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        return self.results.environment
+
+
+def read_side(folder: Path) -> Side:
+    """Read a kept run. Raises InputError if it cannot be read."""
+    with RunStore.open(folder) as store:
+        return side_of(store, store.place)
+
+
+def side_of(store: RunStore, place: str) -> Side:
+    """Read an open run, which may be only in memory. `place` names the run in messages."""
+    rows, jobs = store.loads(), store.jobs()
+    return Side(
+        place=place,
+        label=store.label,
+        results=collect(store, rows),
+        attribution=attribute(store, rows),
+        seeds={(row.cell, row.repeat): jobs[row.job] for row in rows},
+        bodies=dict(store.options.get("bodies") or {}),
+    )
 
 
 @dataclass(frozen=True)
@@ -40,18 +82,22 @@ class ComparedSetting:
 class Matching:
     """Pairs of matching cells in the order of the first run, and the cells that only one run has."""
 
-    pairs: tuple[tuple[CellResult, CellResult], ...]
+    pairs: Pairs
     only_before: tuple[CellResult, ...]
     only_after: tuple[CellResult, ...]
     settings: tuple[ComparedSetting, ...]
-    """The factors that differ between the runs."""
+    """The settings that differ between the runs: factors, then programs and machines, then pages."""
     common: tuple[Factor, ...]
     """The factors by which the cells were matched."""
 
 
 def match(before: Side, after: Side) -> Matching:
     """Match the cells of two runs. Raises InputError with the reason if they have no common cell."""
-    differing = [factor for factor in MATCHED if _differs(factor, before, after)]
+    differing = []
+    for factor in MATCHED:
+        was, now = ({repr(factor.values(point)) for point in points(side)} for side in (before, after))
+        if len(was) == len(now) == 1 and was != now:
+            differing.append(factor)
     common = tuple(factor for factor in MATCHED if factor not in differing)
     by_url = not before.results.pages.keys() & after.results.pages.keys()
     keyed = [_keyed(side, common, by_url=by_url) for side in (before, after)]
@@ -62,11 +108,13 @@ def match(before: Side, after: Side) -> Matching:
             f"{before.place}, {after.place}",
             "compare runs of the same page with common networks",
         )
+    known = (*_made_with(before, after, pairs), *_loaded(before, after, pairs))
+    others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
     return Matching(
         pairs=pairs,
         only_before=tuple(cell for key, cell in keyed[0].items() if key not in keyed[1]),
         only_after=tuple(cell for key, cell in keyed[1].items() if key not in keyed[0]),
-        settings=tuple(_settings(differing, before, after)),
+        settings=(*_settings(differing, before, after), *others),
         common=common,
     )
 
@@ -74,12 +122,6 @@ def match(before: Side, after: Side) -> Matching:
 def points(side: Side) -> list[Point]:
     """Return the network, setup and engine of each cell of a run."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
-
-
-def _differs(factor: Factor, before: Side, after: Side) -> bool:
-    """Return True if each run has only one value of the factor, and the two values differ."""
-    values = [{repr(factor.values(point)) for point in points(side)} for side in (before, after)]
-    return len(values[0]) == len(values[1]) == 1 and values[0] != values[1]
 
 
 def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key, CellResult]:
@@ -128,28 +170,21 @@ def _why(before: Side, after: Side, common: Sequence[Factor], *, by_url: bool) -
 DIGEST_SHOWN: Final = 8
 
 
-def settings_that_differ(before: Side, after: Side, matching: Matching) -> tuple[ComparedSetting, ...]:
-    """Return the settings that differ: first factors, then programs and machines, then pages."""
-    known = (*_made_with(before, after, matching), *_loaded(before, after, matching))
-    others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)
-    return (*matching.settings, *others)
-
-
-def _made_with(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (name, before, after) of programs, kernels, machines and seeds that can affect these cells."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
     was, now = (side.get("clients") or {} for side in (old, new))
     yield from ((name, _in_words(was[name]), _in_words(now[name])) for name in was if name in now)
-    engines = {result.cell.engine for pair in matching.pairs for result in pair}
+    engines = {result.cell.engine for pair in pairs for result in pair}
     if "virtual" in engines:
         was, now = (_kernel(side.get("virtual_kernel") or {}) for side in (old, new))
         yield "kernel of the virtual engine", was, now
     if "host" in engines:
         # In virtual time the machine has no effect.
         yield from ((name, old.get(name), new.get(name)) for name in ("kernel", "processor", "cores"))
-    if not all(result.deterministic for pair in matching.pairs for result in pair):
+    if not all(result.deterministic for pair in pairs for result in pair):
         experiments = [side.results.experiment for side in (before, after)]
         first, second = (one.vary for one in experiments)
         yield "seed", str(experiments[0].seed), str(experiments[1].seed)
@@ -163,21 +198,21 @@ def _kernel(known: Mapping[str, Any]) -> str:
     return f"{known.get('name', '')} ({digest})" if digest else str(known.get("name", ""))
 
 
-def _loaded(before: Side, after: Side, matching: Matching) -> Iterator[tuple[str, object, object]]:
+def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
     """Yield (name, before, after) of the names, contents and recorded bodies of pages."""
-    names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in matching.pairs)
+    names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
         yield f"the name of {old.url}", old_name, new_name
-        digests = [page.model_copy(update={"name": ""}).digest() for page in (old, new)]
-        yield f"page {old_name}", _facts(old, digests[0]), _facts(new, digests[1])
+        yield f"page {old_name}", _facts(old), _facts(new)
         was, now = before.bodies.get(old_name, ""), after.bodies.get(new_name, "")
         yield f"recorded bodies of {old_name}", was[:DIGEST_SHOWN], now[:DIGEST_SHOWN]
 
 
-def _facts(page: Page, digest: str) -> str:
-    body_bytes = sum(one.body_bytes for one in page.resources)
-    return f"{len(page.resources)} requests, {body_bytes / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
+def _facts(page: Page) -> str:
+    """Return `2 requests, 30 kB (0123abcd)`, where the digest is that of the page without its name."""
+    digest = page.model_copy(update={"name": ""}).digest()
+    return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 
 
 def _in_words(version: object) -> str:

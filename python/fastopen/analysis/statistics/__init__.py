@@ -12,7 +12,7 @@ from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
 from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
 from fastopen.analysis.statistics.certificate_sizes import SizeLevel, levels, round_trips_of_sizes
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
-from fastopen.analysis.statistics.deciding import Deciding, deciding_factor
+from fastopen.analysis.statistics.deciding import Deciding, Sensitivity, deciding_factor, sensitivity
 from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
 from fastopen.analysis.statistics.judgement import (
@@ -29,4 +29,3 @@ from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE,
 from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed
 from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
 from fastopen.analysis.statistics.results import Reasons, Results, collect
-from fastopen.analysis.statistics.sensitivity import Sensitivity, sensitivity

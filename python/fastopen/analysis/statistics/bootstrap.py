@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 9_999
-# Fewer values have no interval, because their spread shows nothing.
+# With fewer values there is no interval, because their spread shows little about the population.
 VALUES_MIN: Final = 3
 # With fewer values, all lie on one side of the true median too often (2 * 0.5^n > 5 %) for a 95 % interval.
 FULL_MIN: Final = 6

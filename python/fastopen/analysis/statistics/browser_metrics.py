@@ -33,17 +33,16 @@ def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
     """Return the metrics by cell index, for cells whose settings produce at least one of the metrics."""
-    wanted = {cell.index for cell in cells if _has_metrics(experiment, cell)}
+    setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
+    repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
+    wanted = repeat | {
+        index
+        for index, setup in setups.items()
+        if setup.client.type.paints or setup.client.screenshot or setup.origins.bodies == "recorded"
+    }
     counted = (row for row in loads if row.cell in wanted and not row.superseded)
     records = grouped((row.cell, (row.repeat, record)) for row, record in store.load_records(counted))
-    repeat = {cell.index for cell in cells if experiment.setups[cell.setup].client.view == "repeat"}
     return {index: _metrics(dict(found), repeat=index in repeat) for index, found in records.items()}
-
-
-def _has_metrics(experiment: Experiment, cell: Cell) -> bool:
-    client = experiment.setups[cell.setup].client
-    bodies = experiment.setups[cell.setup].origins.bodies
-    return client.type.paints or client.view == "repeat" or client.screenshot or bodies == "recorded"
 
 
 def _metrics(of_repeat: Mapping[int, LoadRecord], *, repeat: bool) -> BrowserMetrics:

@@ -12,15 +12,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from statistics import median, quantiles
+from typing import Final
 
 from fastopen.analysis.statistics.bootstrap import FULL_MIN, VALUES_MIN, confidence_of, median_interval
 from fastopen.analysis.statistics.bound import Bound, savings_bound
-from fastopen.analysis.statistics.effect import rank_biserial
-from fastopen.analysis.statistics.outliers import Outlier, find_outliers
 from fastopen.common.collector import collector_paused
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
+
+# Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
+FENCE: Final = 3.0
+# Outliers also lie at least this part of the median outside the quartiles, because most loads in an emulated
+# network differ by only a thousandth.
+FENCE_SHARE_MIN: Final = 0.01
+# With fewer loads, no load is called an outlier.
+FENCED_MIN: Final = 5
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A valid load that took much longer or shorter than the other loads of its cell."""
+
+    repeat: int
+    plt_ms: float
 
 
 @dataclass(frozen=True)
@@ -117,8 +132,8 @@ def summarise(
     with `vary`. `asked`: the number of planned repeats; if it is None, all repeats that ran."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
-        of_cell = {cell.index: _Loads.of(attempts.get(cell.index, [])) for cell in cells}
-        none = _Loads.of([])
+        of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
+        none = _Loads([])
         baselines = {cell.comparison: of_cell[cell.index] for cell in cells if cell.arm.role is Role.BASELINE}
         return [
             _result(
@@ -134,26 +149,15 @@ def summarise(
         ]
 
 
-@dataclass(frozen=True)
 class _Loads:
-    superseded: list[LoadRow]
-    counted: list[LoadRow]
-    """The last attempts; only these count."""
-    valid: list[LoadRow]
-    plts_ms: dict[int, float]
-    """The PLT of each valid load by repeat, in the order of repeats."""
+    """All attempts at the loads of one cell. Only the last attempts (`counted`) count."""
 
-    @classmethod
-    def of(cls, attempts: list[LoadRow]) -> "_Loads":
-        superseded = [load for load in attempts if load.superseded]
-        counted = [load for load in attempts if not load.superseded] if superseded else attempts
-        valid = [load for load in counted if load.valid]
-        plts = {
-            load.repeat: load.plt_ns / 1e6
-            for load in sorted(valid, key=attrgetter("repeat"))
-            if load.plt_ns is not None
-        }
-        return cls(superseded, counted, valid, plts)
+    def __init__(self, attempts: Sequence[LoadRow]) -> None:
+        self.superseded = [load for load in attempts if load.superseded]
+        self.counted = [load for load in attempts if not load.superseded]
+        self.valid = [load for load in self.counted if load.valid]
+        in_order = sorted(self.valid, key=attrgetter("repeat"))
+        self.plts_ms = {load.repeat: load.plt_ns / 1e6 for load in in_order if load.plt_ns is not None}
 
     def total(self, name: str) -> int:
         return sum(map(attrgetter(name), self.valid))
@@ -229,3 +233,36 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     """Return the reasons, sorted by kind. A load with several reasons of one kind counts once."""
     struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))
+
+
+def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
+    """Return the outliers of one cell, given its PLTs by repeat; empty for fewer than FENCED_MIN loads."""
+    if len(plts_ms) < FENCED_MIN:
+        return ()
+    low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
+    slack = max(FENCE * (high - low), FENCE_SHARE_MIN * middle)
+    low, high = low - slack, high + slack
+    far_out = [(repeat, plt_ms) for repeat, plt_ms in plts_ms.items() if not low <= plt_ms <= high]
+    return tuple(Outlier(repeat, plt_ms) for repeat, plt_ms in sorted(far_out))
+
+
+def rank_biserial(differences: Sequence[float]) -> float | None:
+    """Return the correlation, from -1 (every pair got slower) to 1 (every pair faster); None without pairs.
+
+    It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
+    (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
+    network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers.
+    """
+    moved = [difference for difference in differences if difference != 0]
+    if not moved:
+        return 0.0 if differences else None
+    if len(moved) == 1:
+        return 1.0 if moved[0] > 0 else -1.0
+    # Importing numpy takes a tenth of a second, and a run without noise has only one pair per cell.
+    import numpy as np
+
+    values = np.asarray(moved, dtype=float)
+    _, place, times = np.unique(np.abs(values), return_inverse=True, return_counts=True)
+    # Equal values share the mean of their ranks.
+    ranks = (np.cumsum(times) - (times - 1) / 2)[place]
+    return float((ranks * np.sign(values)).sum() / ranks.sum())

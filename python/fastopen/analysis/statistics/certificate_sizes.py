@@ -34,8 +34,9 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return round trips to the first byte by setting (its first comparison), arm and size of the chain in
-    bytes. Empty for fewer than SIZES_MIN sizes, or if a link has a rate: then every byte takes time."""
+    """Return round trips to the first byte by comparison, arm and size of the chain in bytes. Comparisons
+    that differ only in this size are under the first of them. Empty for fewer than SIZES_MIN sizes, or if a
+    link has a rate, because then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -1,6 +1,6 @@
 """Compute the distribution of savings over many pages, and its correlation with properties of the pages."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ class Correlation:
     """A key of PROPERTIES."""
     pages: int
     rho: float
-    """From -1 to 1."""
+    """The correlation, from -1 to 1."""
     interval: tuple[float, float]
     """The 95 % interval, from percentiles of a bootstrap over pages."""
 
@@ -93,14 +93,11 @@ def distributions(results: "Results") -> list[Distribution]:
     if len(results.pages) < PAGES_MIN:
         return []
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
-    arms = treatments_of(results.experiment.arms)
     properties = {name: properties_of(page) for name, page in results.pages.items()}
-    places = dict.fromkeys(place for place, _ in of_place)
     made = [
-        _distribution(results, place, arm, of_place[place, arm.name], properties)
-        for place in places
-        for arm in arms
-        if (place, arm.name) in of_place
+        _distribution(results, place, arm, of_place.get((place, arm.name), ()), properties)
+        for place in dict.fromkeys(place for place, _ in of_place)
+        for arm in treatments_of(results.experiment.arms)
     ]
     return [one for one in made if one is not None]
 
@@ -124,9 +121,6 @@ def _distribution(
         return None
     savings = {cell.cell.page: saving for cell, saving in known}
     cuts = quantiles(savings.values(), n=20, method="inclusive")
-    effects: dict[Effect, int] = defaultdict(int)
-    for cell, _ in known:
-        effects[effect_of(cell, results.experiment.smallest_effect)] += 1
     seed = derive_seed(results.experiment.seed, "corpus", place)
     interval = median_interval([*savings.values()], seed)
     return Distribution(
@@ -137,7 +131,7 @@ def _distribution(
         without=len(cells) - len(known),
         quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
         median_interval=interval,
-        effects=dict(effects),
+        effects=Counter(effect_of(cell, results.experiment.smallest_effect) for cell, _ in known),
         correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
     )
 
@@ -179,7 +173,8 @@ def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]")
     their mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
     import numpy as np
 
-    *properties, savings = (_centred(_mid_ranks(column, weights), weights) for column in columns)
+    ranked = [_mid_ranks(column, weights) for column in columns]
+    *properties, savings = (one - (weights * one).sum(axis=1, keepdims=True) / one.shape[1] for one in ranked)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.sqrt((weights * savings**2).sum(axis=1))
         return np.stack(
@@ -200,8 +195,3 @@ def _mid_ranks(values: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArr
     counts = np.add.reduceat(weights[:, order], starts, axis=1)
     ranks: NDArray[np.float64] = (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, group]
     return ranks
-
-
-def _centred(ranks: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    centred: NDArray[np.float64] = ranks - (weights * ranks).sum(axis=1, keepdims=True) / ranks.shape[1]
-    return centred

@@ -1,19 +1,21 @@
-"""Find the factor that explains most of the variance of the savings."""
+"""Find the factor, or the sampled value, that affects the savings most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import correlation, fmean, median
 from typing import Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
-from fastopen.experiments import Factor, treatments_of
+from fastopen.experiments import UNKNOWNS, Experiment, Factor, draw_of, treatments_of
 
 # A factor decides if it explains more of the variance than everything else together.
 SHARE_MIN: Final = 0.5
 # A factor decides nothing if the median savings at its values differ by fewer percentage points.
 SPAN_MIN: Final = 1.0
+# With fewer samples, rank correlations of 0.4 occur by accident.
+DRAWS_MIN: Final = 20
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,9 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment is a
     full cross of its factors, so the sums of squares between groups can be added.
     """
-    arms = treatments_of(results.experiment.arms)[:1]
-    judged = [
-        cell
-        for cell in cells
-        if cell.improvement_percent is not None and cell.cell.arm.name in [arm.name for arm in arms]
-    ]
+    preferred = treatments_of(results.experiment.arms)[:1]
+    known = (cell for cell in cells if cell.improvement_percent is not None)
+    judged = [cell for cell in known if cell.cell.arm in preferred]
     levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
     alike = grouped(
         (frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels), factor)
@@ -89,3 +88,49 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
 def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[FactorLevel, ...]:
     found = grouped((factor.phrase_at(results.factors.point(cell.cell)), cell) for cell in cells)
     return tuple(FactorLevel(phrase, tuple(of_level)) for phrase, of_level in found.items())
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The sensitivity of one cell's saving to the sampled values."""
+
+    correlations: dict[str, float]
+    """Spearman's rank correlation of each sampled value with the saving; positive if both grow."""
+    draws: int
+
+    @property
+    def rest(self) -> float:
+        """Return the part of the variance of ranks that no single sampled value explains, 0 to 1.
+
+        It comes from the order of equal requests, and from values that act together. Values are independent,
+        so their parts add up. The part that each explains by accident, 1 / (draws - 1), is subtracted.
+        """
+        accident = 1 / (self.draws - 1)
+        return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
+
+    @property
+    def most(self) -> str | None:
+        """Return the name of the value that explains most; None if it does not explain more than `rest`."""
+        name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
+        return name if name is not None and self.correlations[name] ** 2 > self.rest else None
+
+
+def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
+    """Return the sensitivity; None if the cell is not `varied`, samples are few or all savings are equal."""
+    savings = result.improvements_percent
+    if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
+        return None
+    draws = [draw_of(experiment, result.cell.comparison, repeat) for repeat in savings]
+    saved = _ranks([*savings.values()])
+    correlations = {}
+    for name in UNKNOWNS:
+        drawn = [getattr(draw, name) for draw in draws]
+        if len(set(drawn)) > 1:
+            correlations[name] = correlation(_ranks(drawn), saved)
+    return Sensitivity(correlations, len(savings))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Return the ranks. Equal values share the mean of their ranks."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

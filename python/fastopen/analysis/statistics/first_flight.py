@@ -20,7 +20,7 @@ HEADER_AND_OPTIONS_BYTES: Final = 20 + 40
 # header, content type and tag of the early data's record (RFC 8446 sections 5.1, 5.2 and D.4).
 BESIDE_EARLY_DATA_BYTES: Final = 6 + 5 + 1 + 16
 
-# Why TFO saves nothing, as the end of a sentence.
+# The reason why TFO saves nothing, as the end of a sentence.
 HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 
@@ -79,8 +79,10 @@ def _first_flight(record: LoadRecord, network: Network, document: Resource) -> F
     origins = [one.origin for one in handshakes if one.origin is not None]
     request = next((one for one in record.requests if one.resource == 0), None)
     carrier = next((one for one in record.connections if request and one.id == request.connection), None)
+    own_tls = None if carrier is None else carrier.tls
+    hellos = [one.hello_bytes for one in handshakes if one.hello_bytes]
     return FirstFlight(
-        client_hello_bytes=_hello_bytes(record, carrier),
+        client_hello_bytes=(own_tls.hello_bytes if own_tls else 0) or min(hellos, default=None),
         secured_connections=len(handshakes),
         most_to_a_host=max(to_host.values(), default=0),
         resumed_connections=sum(one.resumed for one in handshakes),
@@ -108,12 +110,6 @@ def _with_early_data(tls: TlsSession) -> int:
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
 
 
-def _hello_bytes(record: LoadRecord, carrier: Connection | None) -> int | None:
-    own = 0 if carrier is None or carrier.tls is None else carrier.tls.hello_bytes
-    sizes = [one.tls.hello_bytes for one in record.connections if one.tls is not None and one.tls.hello_bytes]
-    return own or min(sizes, default=None)
-
-
 def _client_bytes(document: Resource, connection: Connection | None) -> int | None:
     if connection is None or connection.quic is not None:
         return None
@@ -127,12 +123,9 @@ def _client_bytes(document: Resource, connection: Connection | None) -> int | No
 def _first_byte_rtts(
     record: LoadRecord, network: Network, document: Request | None, connection: Connection | None
 ) -> float | None:
-    if (
-        record.seen_at == "origins"
-        or document is None
-        or connection is None
-        or document.first_byte_ns is None
-    ):
+    if record.seen_at == "origins" or document is None or connection is None:
+        return None
+    if document.first_byte_ns is None:
         return None
     rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
     took_us = (document.first_byte_ns - connection.opened_ns) / 1000

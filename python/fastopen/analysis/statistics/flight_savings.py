@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.common.grouping import grouped
 from fastopen.contract import Connection, Network
-from fastopen.experiments import Arm, Cell, Experiment, Role, Setup, loaded_with
+from fastopen.experiments import Arm, Experiment, Role, Setup, loaded_with
 from fastopen.runs import LoadRow, RunStore
 from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
 
@@ -63,8 +63,8 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
         return {}
-    treated: dict[int, dict[int, Flight]] = defaultdict(dict)
     plain_of: dict[int, CellResult] = {}
+    flights: dict[int, Flight] = {}
     for group in results.alike(results.cells, *apart, "http"):
         of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
@@ -72,12 +72,9 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
             plain = _plainest(setups, over_tcp or cells)
             for result in cells:
                 flight = Flight.of(setups[result.cell.setup], result.cell.arm)
-                if flight is None or plain is None or plain is result or not result.plt_ms_median:
-                    continue
-                plain_of[result.cell.index] = plain
-                treated[plain.cell.index][result.cell.index] = flight
-    cells_of = {one.cell.index: one.cell for one in plain_of.values()}
-    bounds = _bounds(store, results.experiment, cells_of, treated, loads)
+                if flight is not None and plain is not None and plain is not result and result.plt_ms_median:
+                    plain_of[result.cell.index], flights[result.cell.index] = plain, flight
+    bounds = _bounds(store, results.experiment, plain_of, flights, loads)
     found: dict[int, FlightSaving] = {}
     for result in results.cells:
         plain, bound = plain_of.get(result.cell.index), bounds.get(result.cell.index)
@@ -99,13 +96,15 @@ def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResul
 def _bounds(
     store: RunStore,
     experiment: Experiment,
-    plain: Mapping[int, Cell],
-    treated: Mapping[int, Mapping[int, Flight]],
+    plain_of: Mapping[int, CellResult],
+    flights: Mapping[int, Flight],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of each treated cell's saving, by cell index. `treated` maps each plain cell to
-    the cells that are compared with it, and the bounds come from the plain cell's valid loads."""
+    """Return the upper bound of the saving of each cell in `flights`, by cell index. `plain_of` maps the
+    cells to the cells that they are compared with, from whose valid loads the bounds come."""
     pages = store.pages()
+    plain = {one.cell.index: one.cell for one in plain_of.values()}
+    wanted = grouped((plain_of[index].cell.index, flight) for index, flight in flights.items())
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
@@ -113,22 +112,21 @@ def _bounds(
         network, _ = loaded_with(experiment, cell, row.repeat)
         base = Flight.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
-        for flight in set(treated[row.cell].values()):
+        for flight in set(wanted[row.cell]):
             left_out = partial(_left_out, plain=base, flight=flight, network=network)
             in_a_row_ns = handshakes_in_a_row_ns(pages[cell.page], record, left_out)
             waited[row.cell, flight].append((in_a_row_ns, row.plt_ns))
     bounds = {
-        index: savings_bound(waited[over, flight])
-        for over, flights in treated.items()
-        for index, flight in flights.items()
+        index: savings_bound(waited[plain_of[index].cell.index, flight]) for index, flight in flights.items()
     }
     return {index: bound for index, bound in bounds.items() if bound is not None}
 
 
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a plain handshake that `flight` avoids, as a span that ends with the handshake; None
-    if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the time
-    beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round trip."""
+    """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
+    None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
+    time beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round
+    trip."""
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

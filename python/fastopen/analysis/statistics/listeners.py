@@ -1,6 +1,5 @@
 """Summarise the kernel's reports on external servers: listeners with TFO, and connections to the origins."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -49,8 +48,7 @@ def server_use(
     rows = [row for row in loads if row.cell in met and not row.superseded]
     if not rows:
         return None
-    queues: dict[str, dict[int | None, None]] = defaultdict(dict)
-    counts: dict[str, tuple[int, int]] = {}
+    listeners: dict[str, ListenerUse] = {}
     overflows = upstream_connections = upstream_syn_data = 0
     for row, record in store.load_records(rows):
         if record.server and row.cell in upstream:
@@ -61,8 +59,11 @@ def server_use(
         overflows += record.counters.origins.get(OVERFLOW, 0)
         for one in () if record.server is None else record.server.listeners:
             place = f"[{one.address}]:{one.port}" if ":" in one.address else f"{one.address}:{one.port}"
-            connections, syn_data = counts.get(place, (0, 0))
-            counts[place] = (connections + one.connections, syn_data + one.syn_data)
-            queues[place][one.fastopen_queue] = None
-    used = (ListenerUse(place, tuple(queues[place]), *counts[place]) for place in counts)
-    return ServerUse(tuple(used), overflows, upstream_connections, upstream_syn_data)
+            before = listeners.get(place, ListenerUse(place, (), 0, 0))
+            listeners[place] = ListenerUse(
+                place,
+                tuple(dict.fromkeys((*before.queues, one.fastopen_queue))),
+                before.connections + one.connections,
+                before.syn_data + one.syn_data,
+            )
+    return ServerUse(tuple(listeners.values()), overflows, upstream_connections, upstream_syn_data)

@@ -8,10 +8,11 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.phrases import listed
 from fastopen.experiments import as_recorded
 
-# By two flags: all URLs are encrypted, and at least one is.
+# The protocols in words, by two flags: all URLs are encrypted, at least one URL is encrypted.
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
-"""True if a request was encrypted; its HTTP version; True if the recording names it (else False or None)."""
+"""A request's encryption, and its HTTP version. The last value is True if the recording names this version,
+False if it names none, and None if the experiment sets the version."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:

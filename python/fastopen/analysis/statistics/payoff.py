@@ -85,12 +85,11 @@ def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():
-        for paths, others in alike:
-            if _cost_the_same(costs, others):
-                paths.append(path)
-                break
-        else:
+        same = next((paths for paths, others in alike if _cost_the_same(costs, others)), None)
+        if same is None:
             alike.append(([path], costs))
+        else:
+            same.append(path)
     return alike
 
 
@@ -109,8 +108,7 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
 
     def compared(result: CellResult) -> tuple[Any, ...]:
         cell = result.cell
-        network = results.experiment.networks[cell.network]
-        otherwise = network.model_copy(update={"path": "none", "path_hosts": None})
+        otherwise = networks[cell.network].model_copy(update={"path": "none", "path_hosts": None})
         return (cell.page, repr(otherwise), cell.setup, cell.engine, cell.arm.name)
 
     opened = {compared(one): one for one in treatments if networks[one.cell.network].path == "none"}

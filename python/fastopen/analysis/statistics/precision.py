@@ -1,5 +1,6 @@
 """Compute the precision of improvements, and the number of repeats that reach a wanted precision."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -21,8 +22,12 @@ class UntilInterval:
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
         """Return the jobs to run next; empty if each comparison is precise enough or has `max_repeats`."""
         asked = run.asked()
+        more: dict[Comparison, int] = defaultdict(int)
+        for result in filter(_is_judged, results.cells):
+            comparison = result.cell.comparison
+            more[comparison] = max(more[comparison], more_pairs(result, self.half_width_percent))
         wanted = {
-            comparison: min(repeats + self._more(results, comparison), self.max_repeats)
+            comparison: min(repeats + more[comparison], self.max_repeats)
             for comparison, repeats in asked.items()
         }
         if all(wanted[comparison] <= repeats for comparison, repeats in asked.items()):
@@ -34,16 +39,6 @@ class UntilInterval:
             for planned in plan.jobs
             if asked[planned.comparison] <= planned.repeat < wanted[planned.comparison]
         ]
-
-    def _more(self, results: Results, comparison: Comparison) -> int:
-        return max(
-            (
-                more_pairs(result, self.half_width_percent)
-                for result in results.cells
-                if result.cell.comparison == comparison and _is_judged(result)
-            ),
-            default=0,
-        )
 
     def too_wide(self, results: Results) -> int:
         """Return the number of improvements that are less precise than wanted, or of unknown precision."""
@@ -89,6 +84,5 @@ def more_pairs(result: CellResult, wanted_percent: float) -> int:
         return max(1, FULL_MIN - result.pairs)
     if width <= wanted_percent:
         return 0
-    needed = pairs_needed(result, wanted_percent)
-    assert needed is not None
+    needed = pairs_needed(result, wanted_percent) or 0
     return max(1, min(needed, STEP_MAX * result.pairs) - result.pairs)

@@ -4,6 +4,7 @@ Wrong units and swapped columns of published times have been corrected. Labels a
 that do not agree with these times.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,15 +47,13 @@ class Discrepancy:
 
     @property
     def improvement_percent(self) -> float | None:
-        """Return the measured improvement in percent; None if it is unknown."""
         return None if self.headline is None else self.headline.improvement_percent
 
     @property
     def at_most_percent(self) -> float | None:
         """Return the upper bound of the measured saving, in percent; None if it is unknown."""
-        if self.headline is None or self.headline.bound is None:
-            return None
-        return self.headline.bound.percent
+        bound = None if self.headline is None else self.headline.bound
+        return None if bound is None else bound.percent
 
     @property
     def theirs_saved_ms(self) -> float:
@@ -74,24 +73,18 @@ class Discrepancy:
     @property
     def labels(self) -> tuple[Label, ...]:
         """Return the labels: first on the published figures, then on their comparison with measured ones."""
-        return (*self._of_print(), *self._of_both())
+        return tuple(self._labels())
 
-    def _of_print(self) -> Iterator[Label]:
-        printed, computed = self.theirs.improvement_percent_as_printed, self.theirs.improvement_percent
-        if computed < 0:
+    def _labels(self) -> Iterator[Label]:
+        printed, theirs = self.theirs.improvement_percent_as_printed, self.theirs.improvement_percent
+        if theirs < 0:
             yield Label.SLOWER
-        if abs(printed - computed) > PRINTED_POINTS:
-            unsigned = computed < 0 and abs(printed + computed) <= PRINTED_POINTS
+        if abs(printed - theirs) > PRINTED_POINTS:
+            unsigned = theirs < 0 and abs(printed + theirs) <= PRINTED_POINTS
             yield Label.UNSIGNED if unsigned else Label.MISPRINTED
-        if computed > HALF_PERCENT:
+        if theirs > HALF_PERCENT:
             yield Label.IMPOSSIBLE
-
-    def _of_both(self) -> Iterator[Label]:
-        theirs, ours, at_most = (
-            self.theirs.improvement_percent,
-            self.improvement_percent,
-            self.at_most_percent,
-        )
+        ours, at_most = self.improvement_percent, self.at_most_percent
         if self.headline is None or ours is None:
             return
         if self.headline.beats_bound:
@@ -122,18 +115,16 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
     """Map each page to the growth of its PLT without TFO per millisecond of RTT, (published, measured). The
     growth is the number of sequential round trips. Pages that were loaded with only one RTT are left out."""
+    points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
+    for one in found:
+        if one.baseline_ms is not None:
+            rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000
+            points[one.comparison.page][rtt_ms] = (one.theirs.off_ms, one.baseline_ms)
     known = {}
-    for page in dict.fromkeys(one.comparison.page for one in found):
-        of_rtt = {
-            results.experiment.networks[one.comparison.network].rtt_us / 1000: (one.theirs.off_ms, ours_ms)
-            for one in found
-            if one.comparison.page == page and (ours_ms := one.baseline_ms) is not None
-        }
+    for page, of_rtt in points.items():
         if len(of_rtt) > 1:
             shortest, longest = min(of_rtt), max(of_rtt)
-            theirs, ours = (
-                (after - before) / (longest - shortest)
-                for before, after in zip(of_rtt[shortest], of_rtt[longest], strict=True)
-            )
+            before, after = of_rtt[shortest], of_rtt[longest]
+            theirs, ours = ((after[at] - before[at]) / (longest - shortest) for at in (0, 1))
             known[page] = (theirs, ours)
     return known

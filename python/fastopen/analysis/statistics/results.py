@@ -88,8 +88,9 @@ class Results:
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
-        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit. Its size
-        is that of the document's connection in the first valid load, or else the smallest in that load."""
+        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit. The size
+        of the ClientHello is that of the document's connection in the first valid load, or else the smallest
+        in that load."""
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:
@@ -108,9 +109,8 @@ class Results:
     @cached_property
     def factors(self) -> VaryingFactors:
         """Return the factors that vary between comparisons."""
-        return varying_factors(
-            self.experiment, tuple(dict.fromkeys(result.cell.engine for result in self.cells))
-        )
+        engines = dict.fromkeys(result.cell.engine for result in self.cells)
+        return varying_factors(self.experiment, tuple(engines))
 
     @cached_property
     def distributions(self) -> list[Distribution]:
@@ -124,9 +124,8 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     cells = store.cells()
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
-    summaries = summarise(
-        cells, found, experiment.seed, unchanging, store.asked(), vary=experiment.vary is not None
-    )
+    vary = experiment.vary is not None
+    summaries = summarise(cells, found, experiment.seed, unchanging, store.asked(), vary=vary)
     rtts = grouped(
         ((page, network), experiment.networks[network].rtt_us + off_us)
         for page, network, off_us in store.rtts_off()

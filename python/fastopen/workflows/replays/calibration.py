@@ -13,7 +13,7 @@ from math import inf, log
 from typing import Final
 
 from fastopen.contract import LoadRecord
-from fastopen.pages import Page, Resource
+from fastopen.pages import Page
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
@@ -38,7 +38,7 @@ Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a search."""
+    """The result of a search for think times."""
 
     page: Page
     """The page with think times free of queueing delay, and the other explanations that fit as well."""
@@ -146,7 +146,7 @@ class _Search:
         as_likely = {
             one.page.explanation: sum(_think_times(one.page).values())
             for one in self.tried
-            if one.unlikely <= max(best.unlikely + AS_LIKELY, unlikelihood_of(CLOCK_US, best.found))
+            if one.unlikely <= max(best.unlikely + AS_LIKELY, unlikelihood(best.found, CLOCK_US))
         }
         as_likely.pop(best.page.explanation, None)
         ordered = sorted(as_likely, key=lambda one: as_likely[one])
@@ -189,9 +189,8 @@ def _simplified(search: _Search) -> _Looking:
     """Remove by bisection the think times that do not reduce the loss, the shortest first."""
     best = search.best
     think_times = _think_times(best.page)
-    thinking = sorted(
-        (index for index in best.found.waits_us if think_times[index]), key=think_times.__getitem__
-    )
+    thinking = [index for index in best.found.waits_us if think_times[index]]
+    thinking.sort(key=lambda index: think_times[index])
     waiting = [thinking] if thinking else []
     while waiting:
         part = waiting.pop()
@@ -203,19 +202,15 @@ def _simplified(search: _Search) -> _Looking:
             waiting += [part[half:], part[:half]]
 
 
-def unlikelihood(found: Misfit) -> float:
+def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of a recording with these errors, up to a constant.
 
     Errors are assumed to have a Laplace distribution, because a few are large: if two requests changed places
-    in a queue, or if a packet was lost.
+    in a queue, or if a packet was lost. `error_us` is its mean, by default the mean of the errors.
     """
     errors = found.errors_us
-    return unlikelihood_of(sum(errors) / max(1, len(errors)), found)
-
-
-def unlikelihood_of(error_us: float, found: Misfit) -> float:
-    """Return the negative log-likelihood, up to a constant, of `found` if its mean error is `error_us`."""
-    return len(found.errors_us) * log(max(RESOLUTION_US, error_us))
+    mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
+    return len(errors) * log(max(RESOLUTION_US, mean_us))
 
 
 def supposed(page: Page) -> int:
@@ -291,17 +286,13 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
     reached: dict[int, int] = {}
     for index, count in sorted(found.asks_bytes.items()):
         at_bytes = round((resources[index].initiator_at_bytes or 0) + count)
-        initiator = _initiator(resources[index])
+        initiator = resources[index].initiator
+        assert initiator is not None, "it has asks_bytes"
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
-        # The end of the response frees its connection before it reveals resources.
+        # None is the end of the body: it frees the connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)
-
-
-def _initiator(resource: Resource) -> int:
-    assert resource.initiator is not None
-    return resource.initiator
 
 
 def _changed(page: Page, changes: Mapping[int, Mapping[str, int | None]]) -> Page:

@@ -34,6 +34,7 @@ from fastopen.pages.rates import (
     slow_start_rounds,
 )
 from fastopen.pages.recording import RecordedExchange, Recording
+from fastopen.pages.url import DEFAULT_PORTS
 
 WINDOW_MAX_SEGMENTS: Final = 1000
 # Upper bound of the rounding error in sums of a few recorded durations.
@@ -58,7 +59,7 @@ ARM: Final[ArmName] = HEADLINE.name
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that derive facts from a recording. Tests turn single rules off to show their effect."""
+    """The rules that derive facts from a recording. Each can be turned off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
@@ -104,12 +105,10 @@ class Replay:
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
-
-        def at_its_port(resource: Resource) -> Resource:
-            scheme = "https" if resource.host in quic else "http"
-            return resource.model_copy(update={"url": _with_scheme(resource.url, scheme)})
-
-        resources = tuple(map(at_its_port, self.page.resources))
+        resources = tuple(
+            one.model_copy(update={"url": _with_scheme(one.url, "https" if one.host in quic else "http")})
+            for one in self.page.resources
+        )
         return self.page.model_copy(update={"url": resources[0].url, "resources": resources})
 
     def experiment(self, repeats: int) -> Experiment:
@@ -145,6 +144,8 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
     )
     if rules.handshakes:
         held = _sent_together(page.resources, recording.exchanges, held, shared)
+    # With early data, a QUIC connection needs no round trip, like a TCP connection with TFO.
+    session: SessionStart = "early" if rules.handshakes else "none"
     limits = {"connections_per_host": UNLIMITED_CONNECTIONS, "connections_total": 4096}
     limited = not (rules.handshakes and rules.waits)
     return Replay(
@@ -153,7 +154,7 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
         client=Client.model_validate({"profile": "browser", **({} if limited else limits)}),
         tcp=Tcp(initial_window_segments=window),
         origins=Origins(http2_hosts=sorted(shared - set(quic)), http3_hosts=quic),
-        tls=_tls(rules) if quic else None,
+        tls=Tls(security="recorded", session=session, key_share="x25519") if quic else None,
         recorded_ms=recorded_ms,
         recording=recording,
         held_ms=held,
@@ -182,11 +183,8 @@ def _sufficient(imported: ImportedPage) -> Recording:
     if recording is None:
         raise InputError("not a recording with timings", page.name, "give the HAR of a page load")
     if not recording.load_event_ms:
-        raise InputError(
-            "the recording has no time of the load event",
-            page.name,
-            "record it again and wait until the page is loaded",
-        )
+        remedy = "record it again and wait until the page is loaded"
+        raise InputError("the recording has no time of the load event", page.name, remedy)
     if not any(x.end > x.sent for x in recording.exchanges):
         raise InputError("its entries have no timings", page.name, "export it again with timings")
     return recording
@@ -249,19 +247,13 @@ def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
-def _tls(rules: Rules) -> Tls:
-    """Return the settings of QUIC's TLS. With early data, a connection needs no round trip, as with TFO."""
-    session: SessionStart = "early" if rules.handshakes else "none"
-    return Tls(security="recorded", session=session, key_share="x25519")
-
-
 def _with_scheme(url: str, scheme: str) -> str:
     """Return the URL with another scheme and the same port, which is left out if it is the default port."""
     parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    default = port == {"http": 80, "https": 443}[scheme]
+    port = parts.port or DEFAULT_PORTS[parts.scheme]
     host = parts.netloc.rpartition("@")[2].removesuffix(f":{parts.port}")
-    return parts._replace(scheme=scheme, netloc=host if default else f"{host}:{port}").geturl()
+    netloc = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
+    return parts._replace(scheme=scheme, netloc=netloc).geturl()
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from fastopen.analysis.statistics import CellResult, median_interval, summarise
 from fastopen.analysis.statistics.bootstrap import resampled_medians
-from fastopen.analysis.statistics.effect import rank_biserial
+from fastopen.analysis.statistics.cells import rank_biserial
 from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
 

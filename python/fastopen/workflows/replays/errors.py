@@ -1,0 +1,214 @@
+"""Compute the errors of replays and predictions, and find their causes.
+
+The cause of an error is the step on the critical path that differs most from the recording or measurement.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from fastopen.common.grouping import grouped
+from fastopen.contract import LoadRecord
+from fastopen.pages import Page
+from fastopen.pages.recording import Recording
+from fastopen.workflows.replays.implied import Replay
+
+# Smaller differences may come from the clocks of recorders.
+WORTH_SAYING_MS: Final = 5.0
+URL_SHOWN: Final = 60
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One step of one resource's request, with its recorded and replayed duration in milliseconds."""
+
+    url: str
+    step: str
+    recorded_ms: float
+    replayed_ms: float
+
+    def sentence(self) -> str:
+        """Return the cause in words, such as `receiving http://a.test/x: 171 ms instead of 5`."""
+        url = self.url if len(self.url) <= URL_SHOWN else self.url[: URL_SHOWN - 1] + "…"
+        return f"{self.step} {url}: {self.replayed_ms:.0f} ms instead of {self.recorded_ms:.0f}"
+
+
+AnyCause = TypeVar("AnyCause", bound=Cause)
+
+
+class Moments(NamedTuple):
+    """The times of one request, in milliseconds since the start of the load."""
+
+    asked: float
+    sent: float
+    first_byte: float
+    end: float
+
+
+def cause_of(
+    page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
+) -> Cause | None:
+    """Return the step that differs most on the critical path of the replay; None if none differs enough."""
+    # Recordings do not distinguish waiting for a connection from waiting for the response.
+    recorded = {
+        index: Moments(one.asked, one.asked, one.first_byte, one.end)
+        for index, one in enumerate(recording.exchanges)
+    }
+    replayed = {}
+    for index, at in _timed(record).items():
+        # A held request was revealed before it was queued, earlier by the time for which it was held.
+        asked = at.asked - held_ms[index]
+        replayed[index] = Moments(asked, asked, at.first_byte, at.end)
+    return largest(
+        Cause(page.resources[index].url, *step)
+        for index in way_to_the_load_event(page, record)
+        for step in steps(page, index, recorded, replayed)
+    )
+
+
+def steps(
+    page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the steps from a resource's reveal to its last byte, with both durations, if they are known."""
+    if index not in was or index not in now:
+        return
+    before, after, resource = was[index], now[index], page.resources[index]
+    parent = resource.initiator
+    if parent is not None and parent in was and parent in now:
+        by_bytes = resource.initiator_at_bytes is not None
+        since = [load[parent].first_byte if by_bytes else load[parent].end for load in (was, now)]
+        yield "asking for", before.asked - since[0], after.asked - since[1]
+    yield "a connection for", before.sent - before.asked, after.sent - after.asked
+    yield "the answer to", before.first_byte - before.sent, after.first_byte - after.sent
+    yield "receiving", before.end - before.first_byte, after.end - after.first_byte
+
+
+def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
+    """Return the step that differs most; None if no step differs by at least WORTH_SAYING_MS."""
+    found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
+    return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
+
+
+def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
+    """Yield the index of the last resource before the load event, then of its initiators up to the root."""
+    ended = {
+        request.resource: request.end_ns
+        for request in record.requests
+        if request.end_ns is not None and page.resources[request.resource].phase == "load"
+    }
+    index = max(ended, key=lambda i: (ended[i], -i), default=None)
+    while index is not None:
+        yield index
+        index = page.resources[index].initiator
+
+
+ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
+
+
+@dataclass(frozen=True)
+class PredictionError(Cause):
+    """One step of a request: `recorded_ms` was measured, `replayed_ms` was predicted."""
+
+    kind: ErrorKind
+    """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
+    server think time, the queueing of request and response, or the transfer of the body."""
+
+
+_KINDS: Final[dict[str, ErrorKind]] = {
+    "asking for": "discovery",
+    "a connection for": "connection",
+    "receiving": "transfer",
+}
+
+
+def error_of(
+    page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
+) -> PredictionError | None:
+    """Return the step that differs most between the prediction for `page` and the measured load, if any."""
+    same = _same_resources(page, original)
+    of_original = _timed(measured)
+    thinks_longer_ms = {
+        index: (page.resources[index].server_think_us - original.resources[other].server_think_us) / 1000
+        for index, other in same.items()
+    }
+    loads = ({i: of_original[j] for i, j in same.items() if j in of_original}, _timed(foretold))
+
+    def kind_of(step: str, index: int, longer_ms: float) -> ErrorKind:
+        thinks_ms = thinks_longer_ms.get(index, 0.0)
+        return _KINDS.get(step) or ("think" if abs(thinks_ms) > abs(longer_ms - thinks_ms) else "queue")
+
+    return largest(
+        PredictionError(page.resources[index].url, step, was, now, kind_of(step, index, now - was))
+        for index in way_to_the_load_event(page, foretold)
+        for step, was, now in steps(page, index, *loads)
+    )
+
+
+def _same_resources(page: Page, other: Page) -> dict[int, int]:
+    """Map resources of `page` to resources of `other` with equal method and URL. Use no resource twice."""
+    of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
+    found: dict[int, int] = {}
+    for index, resource in enumerate(page.resources):
+        if left := of_name.get((resource.method, resource.url)):
+            found[index] = left.pop(0)
+    return found
+
+
+def _timed(record: LoadRecord) -> dict[int, Moments]:
+    """Return the times of the requests whose times are all known, by resource."""
+    found = {}
+    for one in record.requests:
+        every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)
+        known = [at / 1e6 for at in every if at is not None]
+        if len(known) == len(every):
+            found[one.resource] = Moments(*known)
+    return found
+
+
+@dataclass(frozen=True)
+class ValidatedReplay:
+    """A page that was recorded and replayed, with the times of both loads."""
+
+    replay: Replay
+    replayed_ms: float
+    cause: Cause | None
+    """The step on the critical path that differs most; None if no step differs enough."""
+    lookups_ms: tuple[tuple[float, float], ...] = ()
+    """Milliseconds of each lookup: recorded (0 if it was not recorded), and replayed through the link."""
+
+    @property
+    def page(self) -> str:
+        return self.replay.page.name
+
+    @property
+    def recorded_ms(self) -> float:
+        return self.replay.recorded_ms
+
+    @property
+    def error_percent(self) -> float:
+        """Return the error of the load time in percent, positive if the replay took longer."""
+        return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
+
+    def as_json(self) -> dict[str, Any]:
+        replay = self.replay
+        return {
+            "page": self.page,
+            "recorded_ms": round(self.recorded_ms, 3),
+            "replayed_ms": round(self.replayed_ms, 3),
+            "error_percent": round(self.error_percent, 3),
+            "requests": len(replay.page.resources),
+            "hosts": len(replay.page.hosts()),
+            "rtt_ms": replay.network.rtt_us / 1000,
+            "extra_rtt_ms_max": max(replay.network.host_extra_rtt_us.values(), default=0) / 1000,
+            "down_bit_per_s": replay.network.down.rate_bit_per_s,
+            "initial_window_segments": replay.tcp.initial_window_segments,
+            "lookups": [{"recorded_ms": a, "replayed_ms": b} for a, b in self.lookups_ms],
+            "cause": None if self.cause is None else self.cause.sentence(),
+        }
+
+
+def median_error_percent(judged: Iterable[ValidatedReplay]) -> float | None:
+    """Return the median of the absolute errors in percent; None without any replay."""
+    errors = [abs(one.error_percent) for one in judged]
+    return round(median(errors), 3) if errors else None
