@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -23,7 +23,7 @@ COLD_MAX: Final = 60_000
 
 ArmName = Literal["off", "cold", "warm"]
 NewKey = Literal["none", "replace", "add"]
-FloodAsked = Flood | None
+Item = TypeVar("Item")
 
 
 def _listed(value: object) -> object:
@@ -35,10 +35,6 @@ def _listed(value: object) -> object:
 
 def _by(parse: Callable[[str], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
-
-
-def _floods(value: object) -> object:
-    return [_flood(one) for one in value] if isinstance(value, list) else value
 
 
 def _flood(value: object) -> object:
@@ -54,12 +50,14 @@ def _flood(value: object) -> object:
     return {"rate_per_s": int(rate), "cookies": named[cookies]}
 
 
-def flood_words(flood: FloodAsked) -> str:
+def flood_words(flood: Flood | None) -> str:
+    """Return the value of `--flood` that requests this flood."""
     if flood is None:
         return "none"
     return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
 
 
+Listed = Annotated[tuple[Item, ...], Field(min_length=1), BeforeValidator(_listed)]
 Counts = Annotated[
     tuple[Annotated[int, Field(ge=1, le=ARRIVALS_MAX)], ...], Field(max_length=100), BeforeValidator(_listed)
 ]
@@ -75,23 +73,17 @@ class Bench(BaseModel):
     """Notes for readers of the results."""
     published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """Published responses per second, by arm, to print next to the measured ones."""
-    arms: Annotated[tuple[ArmName, ...], Field(min_length=1), BeforeValidator(_listed)] = get_args(ArmName)
+    arms: Listed[ArmName] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()
     duration: Annotated[int, Field(ge=1, le=DURATION_MAX_US), _by(parse_duration_us)] = 10_000_000
     rtt: Annotated[int, Field(ge=0, le=RTT_MAX_US), _by(parse_duration_us)] = 20_000
     size: Annotated[int, Field(ge=0, le=SIZE_MAX_BYTES), _by(parse_size_bytes)] = 5000
     hosts: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = 16
-    tfo_queue: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=65_535)], ...], Field(min_length=1), BeforeValidator(_listed)
-    ] = (4096,)
-    syncookies: Annotated[
-        tuple[Annotated[int, Field(ge=0, le=2)], ...], Field(min_length=1), BeforeValidator(_listed)
-    ] = (0,)
-    flood: Annotated[
-        tuple[FloodAsked, ...], Field(min_length=1), BeforeValidator(_floods), BeforeValidator(_listed)
-    ] = (None,)
-    new_key: Annotated[tuple[NewKey, ...], Field(min_length=1), BeforeValidator(_listed)] = ("none",)
+    tfo_queue: Listed[Annotated[int, Field(ge=1, le=65_535)]] = (4096,)
+    syncookies: Listed[Annotated[int, Field(ge=0, le=2)]] = (0,)
+    flood: Listed[Annotated[Flood | None, BeforeValidator(_flood)]] = (None,)
+    new_key: Listed[NewKey] = ("none",)
     repeats: Annotated[int, Field(ge=1, le=1000)] = 5
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
 

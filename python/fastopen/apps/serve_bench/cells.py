@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 from typing import Final, Literal
 
-from fastopen.apps.serve_bench.asked import ArmName, Bench, FloodAsked, NewKey, flood_words
+from fastopen.apps.serve_bench.asked import ArmName, Bench, NewKey, flood_words
 from fastopen.contract import (
     CONTRACT,
     Flood,
@@ -21,6 +21,7 @@ from fastopen.contract import (
 from fastopen.pages import Page
 from fastopen.pages.model import Resource
 
+Arrivals = Literal["rate_per_s", "clients"]
 # The transport of each arm's connections, and the state of their cookies.
 ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
     "off": ("tcp", None),
@@ -38,18 +39,13 @@ class BenchCell:
     """An arm with one rate or number of clients, and one value of each factor."""
 
     arm: ArmName
-    arrivals: Literal["rate_per_s", "clients"]
+    arrivals: Arrivals
     count: int
     """The number of transactions per second, or of clients."""
     tfo_queue: int
     syncookies: int
-    flood: FloodAsked
+    flood: Flood | None
     new_key: NewKey
-
-    @property
-    def is_baseline(self) -> bool:
-        """Return True for cells without TFO, with which the other cells are compared."""
-        return ARMS[self.arm][0] == "tcp"
 
     @property
     def factors(self) -> dict[str, str]:
@@ -62,24 +58,19 @@ class BenchCell:
             "new key": self.new_key,
         }
 
-    @property
-    def others(self) -> "tuple[str, ...]":
-        """Return the values of the factors, which a cell shares with its baseline."""
-        return tuple(self.factors.values())
-
 
 def cells_of(bench: Bench) -> list[BenchCell]:
     """Return the cells in the order of the table. Only warm arms have cells with a new key."""
-    loads = [("rate_per_s", one) for one in bench.rates] + [("clients", one) for one in bench.clients]
+    loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
+    loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
-    cells: list[BenchCell] = []
+    # An unordered set would not keep the order of the table.
+    cells: dict[BenchCell, None] = {}
     for (arrivals, count), queue, syncookies, flood, new_key, arm in factors:
-        if arm != "warm" and new_key != "none" and "none" in bench.new_key:
-            continue
-        kind: Literal["rate_per_s", "clients"] = "rate_per_s" if arrivals == "rate_per_s" else "clients"
-        key: NewKey = new_key if arm == "warm" else "none"
-        cells.append(BenchCell(arm, kind, count, queue, syncookies, flood, key))
-    return list(dict.fromkeys(cells))
+        if arm == "warm" or new_key == "none" or "none" not in bench.new_key:
+            key: NewKey = new_key if arm == "warm" else "none"
+            cells[BenchCell(arm, arrivals, count, queue, syncookies, flood, key)] = None
+    return list(cells)
 
 
 def jobs_of(
@@ -98,13 +89,12 @@ def jobs_of(
 
 def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None, server_listen: bool) -> Job:
     transport, cookies = ARMS[cell.arm]
-    flood = None if cell.flood is None else Flood.model_validate(cell.flood.model_dump())
     transactions = Transactions(
         arrivals={cell.arrivals: cell.count},
         duration_us=bench.duration,
         syncookies=cell.syncookies,
         new_key=None if cell.new_key == "none" else cell.new_key,
-        flood=flood,
+        flood=cell.flood,
     )
     no_limit = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

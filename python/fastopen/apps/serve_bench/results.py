@@ -1,8 +1,8 @@
 """Compute the results of a server benchmark: a row for each cell, with intervals over the repeats."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any, Final, Literal
@@ -65,12 +65,15 @@ def is_alone(core: ServerCore) -> bool:
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
+    """Return the processor time of the server's threads per transaction."""
     if record.core is None or not record.answered:
         return None
     return record.core.server_threads_us / record.answered
 
 
 def core_us(record: TransactionsRecord) -> float | None:
+    """Return the busy time of the server's core per transaction. None if other processes used this core, if
+    another core received the server's packets, or if nothing was measured."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -87,7 +90,7 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """A cell, its valid records by repeat, and the baseline's valid records."""
+    """A cell and its valid records by repeat, with those of its baseline: the same cell without TFO."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -98,15 +101,12 @@ class CellRow:
     """Maps each kind of invalid record to the number of such records and the detail of the first one."""
     seed: int
 
-    @cached_property
-    def latency_us(self) -> dict[int, int]:
-        """Return the histogram of latencies over all repeats."""
-        return _added(one.latency_us for one in self.records.values())
-
-    @cached_property
-    def lateness_us(self) -> dict[int, int]:
-        """Return the histogram of the transactions' lateness over all repeats."""
-        return _added(one.lateness_us for one in self.records.values())
+    def histogram(self, name: str) -> dict[Any, int]:
+        """Add up the records' counts in the field `name`, such as `latency_us`, by key."""
+        added: Counter[Any] = Counter()
+        for one in self.records.values():
+            added.update(dict(getattr(one, name)))
+        return dict(added)
 
     def total(self, name: str) -> int:
         return sum(getattr(one, name) for one in self.records.values())
@@ -116,30 +116,22 @@ class CellRow:
         """Return the responses per second, from the first to the last one; None if there are too few."""
         return self._rate("answered", "answered_over_us")
 
-    @property
-    def arrivals_per_second(self) -> float | None:
-        """Return the measured number of transactions begun per second; None if too few began."""
-        return self._rate("begun", "arrived_over_us")
-
     def _rate(self, count: str, over_us: str) -> float | None:
         over, intervals = self.total(over_us), self.total(count) - len(self.records)
         return intervals * 1e6 / over if over and intervals > 0 else None
 
-    def counted(self, name: str) -> int:
-        return sum(one.counters.origins.get(name, 0) for one in self.records.values())
-
     @property
-    def segments(self) -> BenchFigure | None:
-        """Return the median, over the repeats, of the server's TCP segments per transaction."""
-        return self._figure([segments(one) for one in self.records.values()])
+    def server_counters(self) -> dict[str, int]:
+        """Return the counters of OF_SERVER that grew, with their growth over all repeats."""
+        counted = {
+            name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
+            for name in OF_SERVER
+        }
+        return {name: growth for name, growth in counted.items() if growth}
 
-    @property
-    def threads_us(self) -> BenchFigure | None:
-        return self._figure([threads_us(one) for one in self.records.values()])
-
-    @property
-    def core_us(self) -> BenchFigure | None:
-        return self._figure([core_us(one) for one in self.records.values()])
+    def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
+        """Return the median of a measure of the records, such as `segments`; None if no record has it."""
+        return self._figure([measure(one) for one in self.records.values()])
 
     @property
     def threads_change(self) -> BenchFigure | None:
@@ -152,6 +144,13 @@ class CellRow:
         return figure([value for value in values if value is not None], self.seed)
 
     def as_json(self) -> dict[str, Any]:
+        latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")
+        over = {
+            "segments": self.over_repeats(segments),
+            "cpu_threads_us": self.over_repeats(threads_us),
+            "cpu_threads_change_percent": self.threads_change,
+            "cpu_core_us": self.over_repeats(core_us),
+        }
         return {
             "arm": self.cell.arm,
             "arrivals": {self.cell.arrivals: self.cell.count},
@@ -164,28 +163,17 @@ class CellRow:
             **{
                 name: self.total(name) for name in ("begun", "not_begun", "answered", "syn_data", "fallbacks")
             },
-            "failures": _added(one.failures for one in self.records.values()),
+            "failures": self.histogram("failures"),
             "per_second": self.per_second,
-            "arrivals_per_second": self.arrivals_per_second,
-            "latency_us": {f"{p:g}": percentile(self.latency_us, p) for p in PERCENTILES},
+            "arrivals_per_second": self._rate("begun", "arrived_over_us"),
+            "latency_us": {f"{p:g}": percentile(latency_us, p) for p in PERCENTILES},
             "late": self.total("late"),
-            "lateness_us": {f"{p:g}": percentile(self.lateness_us, p) for p in PERCENTILES},
+            "lateness_us": {f"{p:g}": percentile(lateness_us, p) for p in PERCENTILES},
             "retransmits": self.total("retransmits"),
             "flood_syns": self.total("flood_syns"),
-            "segments": self.segments and asdict(self.segments),
-            "cpu_threads_us": self.threads_us and asdict(self.threads_us),
-            "cpu_threads_change_percent": self.threads_change and asdict(self.threads_change),
-            "cpu_core_us": self.core_us and asdict(self.core_us),
-            "server_counters": {name: self.counted(name) for name in OF_SERVER if self.counted(name)},
+            **{name: one and asdict(one) for name, one in over.items()},
+            "server_counters": self.server_counters,
         }
-
-
-def _added(counts: Iterable[Any]) -> dict[Any, int]:
-    """Add up counts by key. Each item is a dict or a list of pairs of key and count."""
-    added: Counter[Any] = Counter()
-    for one in counts:
-        added.update(dict(one))
-    return dict(added)
 
 
 @dataclass(frozen=True)
@@ -205,18 +193,16 @@ class BenchResult:
             cell: {repeat: one for repeat, one in self.records.get(number, {}).items() if one.valid}
             for number, cell in enumerate(self.cells)
         }
-        baselines = {cell.others: cell for cell in self.cells if cell.is_baseline}
         rows = []
         for number, cell in enumerate(self.cells):
-            baseline = baselines.get(cell.others)
             records = self.records.get(number, {})
             reasons: dict[str, tuple[int, str]] = {}
             for record in records.values():
                 for reason in record.invalid[:1]:
                     count, first = reasons.get(reason.kind, (0, reason.detail))
                     reasons[reason.kind] = count + 1, first
-            compared = valid[baseline] if baseline is not None and baseline != cell else {}
-            rows.append(CellRow(cell, valid[cell], compared, len(records), reasons, self.bench.seed))
+            baseline = {} if cell.arm == "off" else valid.get(replace(cell, arm="off"), {})
+            rows.append(CellRow(cell, valid[cell], baseline, len(records), reasons, self.bench.seed))
         return rows
 
     @property
