@@ -4,15 +4,14 @@ import json
 import os
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.apps.conform.program import packetdrill
-from fastopen.apps.conform.scripts import Known, Script, known_reason, stage
+from fastopen.apps.conform.scripts import Script, known_reason, stage
 from fastopen.common.errors import MachineError, one_line
 from fastopen.common.process import running
 from fastopen.engines import find_program
@@ -52,19 +51,6 @@ class ScriptResult:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """The numbers of scripts of a group by outcome."""
-
-    group: str
-    passed: int
-    not_here: int
-    failed: int
-    compared: int
-    """The number of scripts that passed, and therefore have evidence to compare."""
-    agree: int
-
-
-@dataclass(frozen=True)
 class Conformance:
     """The results of all scripts on one kernel."""
 
@@ -80,26 +66,24 @@ class Conformance:
             for result in self.results
         )
 
-    def tallies(self) -> Iterator[Tally]:
-        """Yield the numbers of scripts by outcome, for each folder of scripts."""
+    def groups(self) -> dict[str, list[ScriptResult]]:
+        """Return the results by the folder of their scripts, and then all of them."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
-        return starmap(self._tally, groups.items())
-
-    def total(self) -> Tally:
-        return self._tally("all", self.results)
+        return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
         """Return a summary in one line, which `kernel info` shows later."""
-        total = self.total()
-        count = len(self.results)
-        said = [f"packetdrill, Linux {self.linux}, {self.engine}: {total.passed} of {count} scripts pass"]
-        if total.not_here:
-            said.append(f"{total.not_here} test features that it lacks")
-        if total.failed:
-            said.append(f"{total.failed} fail")
-        said.append(f"evidence agrees with {total.agree} of {total.compared}")
+        count = Counter(result.outcome for result in self.results)
+        agrees = Counter(result.agrees for result in self.results)
+        passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
+        said = [f"packetdrill, Linux {self.linux}, {self.engine}: {passed}"]
+        if count[ScriptOutcome.NOT_HERE]:
+            said.append(f"{count[ScriptOutcome.NOT_HERE]} test features that it lacks")
+        if count[ScriptOutcome.FAILED]:
+            said.append(f"{count[ScriptOutcome.FAILED]} fail")
+        said.append(f"evidence agrees with {agrees[True]} of {agrees[True] + agrees[False]}")
         return ", ".join(said)
 
     def as_json(self) -> dict[str, Any]:
@@ -110,13 +94,6 @@ class Conformance:
             "line": self.line(),
             "scripts": [{**asdict(result), "agrees": result.agrees} for result in self.results],
         }
-
-    @staticmethod
-    def _tally(group: str, results: Sequence[ScriptResult]) -> Tally:
-        count = Counter(result.outcome for result in results)
-        compared = [result.agrees for result in results if result.agrees is not None]
-        outcomes = (count[ScriptOutcome.PASSED], count[ScriptOutcome.NOT_HERE], count[ScriptOutcome.FAILED])
-        return Tally(group, *outcomes, len(compared), sum(compared))
 
 
 def conform(
@@ -172,11 +149,8 @@ def _records(
 
 def _result(script: Script, record: dict[str, Any] | None, linux: str) -> ScriptResult:
     if record is None:
-        return ScriptResult(
-            script.name,
-            ScriptOutcome.NOT_HERE,
-            "needs IPv6, which conform does not use in virtual time",
-        )
+        why = "needs IPv6, which conform does not use in virtual time"
+        return ScriptResult(script.name, ScriptOutcome.NOT_HERE, why)
     took_ms = record["took_ms"]
     if record["exit_code"] == 0:
         known = [socket for socket in record["sockets"] if socket["is_known"]]
@@ -190,10 +164,9 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
             len(record["sockets"]) - len(known),
         )
     said = _complaint(script, record)
-    reason: Known | None = known_reason(script.name, said, linux)
-    if reason is not None:
-        return ScriptResult(script.name, ScriptOutcome.NOT_HERE, reason.words, took_ms)
-    return ScriptResult(script.name, ScriptOutcome.FAILED, said, took_ms)
+    reason = known_reason(script.name, said, linux)
+    outcome = ScriptOutcome.FAILED if reason is None else ScriptOutcome.NOT_HERE
+    return ScriptResult(script.name, outcome, reason or said, took_ms)
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
