@@ -84,16 +84,7 @@ def _document(
         "cookies": machine.cookies,
         "since": since,
         "counters": _of_interest(counted),
-        "findings": [
-            {
-                "key": finding.key,
-                "fault": finding.fault,
-                "says": finding.says,
-                "rows": [row.name for row in finding.rows],
-                "todo": finding.todo,
-            }
-            for finding in findings
-        ],
+        "findings": [{**vars(one), "rows": [row.name for row in one.rows]} for one in findings],
         "unseen": list(machine.unseen),
     }
 

@@ -22,7 +22,7 @@ SYN_TIMEOUT_MS: Final = 1000
 
 
 class Handling(StrEnum):
-    """The fate of data in the SYN."""
+    """The fate of data in the SYN, the best one first."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -169,14 +169,8 @@ def handling_of(trial: Trial) -> Handling:
 
 
 def _together(carried: list[Trial]) -> Handling:
-    """Return the best handling of all trials. Packet loss may have caused worse handling."""
-    handled = [handling_of(trial) for trial in carried]
-    for handling in (
-        *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),
-    ):
-        if handling in handled:
-            return handling
-    return Handling.NOT_TRIED
+    """Return the best handling of all trials, since packet loss may have caused a worse one."""
+    return min(map(handling_of, carried), key=[*Handling].index, default=Handling.NOT_TRIED)
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:

@@ -188,14 +188,13 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
     """Yield the behaviours that explain failed clients: behaviours with lost SYNs if SYNs were retransmitted,
     and other behaviours if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
-    if grown.get(ACTIVE_FAIL, 0) > again:
+    at_once = grown.get(ACTIVE_FAIL, 0) > again
+    if at_once:
         yield BEHAVIOURS["no-queue"]
     for row in BEHAVIOURS.values():
-        if ACTIVE_FAIL not in row.client:
-            continue
         if row.name == "cookie-less" and not machine.fastopen & CLIENT_NO_COOKIE:
             continue
-        if again if SYN_RETRANS in row.client else grown.get(ACTIVE_FAIL, 0) > again:
+        if (row.fails == "after a lost SYN" and again) or (row.fails == "at once" and at_once):
             yield row
 
 
