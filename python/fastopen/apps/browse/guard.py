@@ -5,10 +5,10 @@ machine (against DNS rebinding). Other pages cannot show ours in a frame, and in
 
 import hmac
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -37,6 +37,9 @@ HEADERS: Final = {
 # scripts, browsers request whole pages.
 PART: Final = "X-Fastopen-Part"
 TOKEN: Final = "token"  # noqa: S105  # the name of the argument
+# The rows of a page of a long list.
+ROWS: Final = 50
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,42 @@ class Selected:
 
     run: str
     load: int | None
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Page `number` (from 1) of a list with `total` rows."""
+
+    number: int
+    total: int
+
+    @classmethod
+    def within(cls, number: int, total: int) -> "Paging":
+        """Return the requested page, or the nearest page that exists."""
+        return cls(max(1, min(number, -(-total // ROWS))), total)
+
+    @property
+    def start(self) -> int:
+        """Return the index of the page's first row."""
+        return (self.number - 1) * ROWS
+
+    @property
+    def words(self) -> str:
+        """Return the range of rows in words: `51 to 100 of 5,004`."""
+        if self.total == 0:
+            return "none"
+        return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"
+
+    @property
+    def before(self) -> int | None:
+        return self.number - 1 if self.number > 1 else None
+
+    @property
+    def after(self) -> int | None:
+        return self.number + 1 if self.start + ROWS < self.total else None
+
+    def of(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[self.start : self.start + ROWS]
 
 
 Answer = Callable[..., Awaitable[None]]
@@ -146,16 +185,22 @@ class Guarded(RequestHandler):
         """Return the name and address of a run, for the link back to it."""
         return name, self.link("runs", name)
 
+    def rendered(self, template: str, **content: Any) -> Markup:
+        known = environment(PACKAGE).get_template(template)
+        return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
+
+    def send(self, text: str) -> None:
+        """Finish the response with a text. Halves of surrogate pairs become question marks."""
+        self.finish(text.encode("utf-8", "replace"))
+
     def show(self, template: str, **content: Any) -> None:
         """Finish the response with the page that `template` renders from `content`."""
-        known = environment(PACKAGE).get_template(template)
-        text = known.render(link=self.link, selected=self.selected, **content)
-        self.finish(text.encode("utf-8", "replace"))
+        self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
         """Finish the response with a part of a page, within a whole page for readers without scripts."""
         if self.is_part:
-            self.finish(str(html).encode("utf-8", "replace"))
+            self.send(html)
         else:
             self.show("part.html.jinja", title=title, html=html, back=back)
 
@@ -163,15 +208,17 @@ class Guarded(RequestHandler):
         """Finish the response with a file to save. `name` has only letters, digits, dots and hyphens."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        if isinstance(content, str):
+            self.send(content)
+        else:
+            self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
         """Show the error as a page, as text if access was refused, or as a note if a part was requested."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)
-            text = str(error)
-        elif isinstance(error, MachineError):
+        if isinstance(error, InputError | MachineError):
             text = str(error)
         elif isinstance(error, HTTPError):
             text = error.log_message or f"this address does not exist ({status_code})"
@@ -181,9 +228,7 @@ class Guarded(RequestHandler):
             self.set_header("Content-Type", "text/plain; charset=utf-8")
             self.finish(f"fastopen browse: {text}\n")
         elif self.is_part:
-            self.finish(
-                str(Markup('<p class="warning" role="note">{}</p>').format(text)).encode("utf-8", "replace")
-            )
+            self.send(Markup('<p class="warning" role="note">{}</p>').format(text))
         else:
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 

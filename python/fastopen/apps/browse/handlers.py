@@ -1,7 +1,5 @@
 """Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
-import csv
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,13 +9,19 @@ from tornado.web import Application, HTTPError
 
 from fastopen.analysis.attribution import changed_pieces
 from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
-from fastopen.apps.browse.guard import PACKAGE, Answer, Desk, Guarded
+from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Desk, Guarded, Paging
 from fastopen.apps.browse.kept import Outline
-from fastopen.apps.browse.live import Progress, read_progress
-from fastopen.apps.browse.one_load import OneLoad, load_json, load_name, loads_grid, read_load
-from fastopen.apps.browse.paging import ROWS, Paging
+from fastopen.apps.browse.loads import (
+    OneLoad,
+    Progress,
+    load_json,
+    load_name,
+    loads_grid,
+    read_load,
+    read_progress,
+)
 from fastopen.common import units
-from fastopen.common.csv_cells import inert
+from fastopen.common.grid import Column, Entry, Grid
 from fastopen.report.compared_page import comparison_section
 from fastopen.report.figures import Figure, rendered, slug_of
 from fastopen.report.figures.requests import loads_waterfall
@@ -134,12 +138,9 @@ async def _show_figure(
 
 
 def _rows_csv(figure: Figure) -> str:
-    names = list(dict.fromkeys(name for row in figure.rows for name in row))
-    target = io.StringIO()
-    writer = csv.writer(target)
-    writer.writerow(names)
-    writer.writerows([inert(row.get(name)) for name in names] for row in figure.rows)
-    return target.getvalue()
+    names = dict.fromkeys(name for row in figure.rows for name in row)
+    rows = (tuple(Entry("", value=row.get(name)) for name in names) for row in figure.rows)
+    return csv_text(Grid("", tuple(map(Column, names)), tuple(rows)))
 
 
 async def one_run(at: Guarded, name: str) -> None:
@@ -179,9 +180,8 @@ async def run_progress(at: Guarded, name: str) -> None:
     outline = await at.kept.outline(folder)
     progress = await at.kept.threads.run(_progress, folder)
     latest = [(row, load_name(outline, row)) for row in progress.latest]
-    template = environment(PACKAGE).get_template("progress.html.jinja")
-    text = template.render(link=at.link, name=name, progress=progress, latest=latest)
-    at.show_part("Progress", Markup(text), at.run_link(name))  # noqa: S704  # escaped
+    html = at.rendered("progress.html.jinja", name=name, progress=progress, latest=latest)
+    at.show_part("Progress", html, at.run_link(name))
 
 
 async def section(at: Guarded, name: str, part: Part) -> None:
@@ -210,9 +210,8 @@ async def cells_file(at: Guarded, name: str) -> None:
 async def figures(at: Guarded, name: str) -> None:
     """List the figures. Each is drawn when it is requested."""
     found = await at.kept.figures(at.kept.find(name))
-    template = environment(PACKAGE).get_template("figures.html.jinja")
-    text = template.render(link=at.link, name=name, figures=[*found.values()])
-    at.show_part("Figures", Markup(text), at.run_link(name))  # noqa: S704  # escaped
+    html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
+    at.show_part("Figures", html, at.run_link(name))
 
 
 async def one_figure(at: Guarded, name: str, figure: str, ending: str | None) -> None:
