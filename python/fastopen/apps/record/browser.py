@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
 from fastopen.apps.record.har import Loaded
-from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
+from fastopen.apps.record.wacz import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install

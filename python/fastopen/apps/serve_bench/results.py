@@ -8,8 +8,7 @@ from statistics import median
 from typing import Any, Final, Literal
 
 from fastopen.analysis.statistics.bootstrap import Interval, median_interval
-from fastopen.apps.serve_bench.asked import Bench, flood_words
-from fastopen.apps.serve_bench.cells import BenchCell
+from fastopen.apps.serve_bench.bench import Bench, BenchCell, flood_words
 from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)

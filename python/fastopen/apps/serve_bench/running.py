@@ -7,8 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
-from fastopen.apps.serve_bench.asked import Bench
-from fastopen.apps.serve_bench.cells import cells_of, jobs_of
+from fastopen.apps.serve_bench.bench import Bench, cells_of, jobs_of
 from fastopen.apps.serve_bench.results import BenchResult
 from fastopen.common.errors import MachineError
 from fastopen.contract import InvalidKind, Job, TransactionsRecord, WorldRecord

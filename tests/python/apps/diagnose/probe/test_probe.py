@@ -23,8 +23,7 @@ from fastopen.apps.diagnose.probe import (
     target_of,
     verdict,
 )
-from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial
-from fastopen.apps.diagnose.probe.trials import all_lost, handling_of
+from fastopen.apps.diagnose.probe.trials import ClientFail, Opening, Trial, all_lost, handling_of
 from fastopen.common.errors import InputError
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

@@ -1,7 +1,12 @@
-"""Read the settings of a server benchmark. Options and keys of its TOML file have the same names."""
+"""Read the settings of a server benchmark, and make its cells, and a job for each: a world with transactions.
 
-from collections.abc import Callable, Mapping
+Options of the command and keys of TOML files have the same names."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -11,9 +16,21 @@ from fastopen.common.pydantic_errors import conflict, input_errors
 from fastopen.common.resources import packaged_folder
 from fastopen.common.units import parse_duration_us, parse_size_bytes
 from fastopen.common.user_files import read_toml
-from fastopen.contract import Flood
+from fastopen.contract import (
+    CONTRACT,
+    Flood,
+    Job,
+    LinkDirection,
+    LoadSpec,
+    Network,
+    Origins,
+    Tolerance,
+    Transactions,
+)
 from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
 from fastopen.contract.part import RTT_MAX_US
+from fastopen.pages import Page
+from fastopen.pages.model import Resource
 
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
@@ -24,6 +41,17 @@ COLD_MAX: Final = 60_000
 ArmName = Literal["off", "cold", "warm"]
 NewKey = Literal["none", "replace", "add"]
 Item = TypeVar("Item")
+Arrivals = Literal["rate_per_s", "clients"]
+# The transport of each arm's connections, and the state of their cookies.
+ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
+    "off": ("tcp", None),
+    "cold": ("tfo", "cold"),
+    "warm": ("tfo", "warm"),
+}
+# The real time that a load may take. In virtual time, a second of transactions can take much longer.
+TIMEOUT_US: Final = 3_600_000_000
+# The tolerance of the measured RTT in real time, when the machine also runs other programs.
+RTT_TOLERANCE_US: Final = 5000
 
 
 def _listed(value: object) -> object:
@@ -137,3 +165,103 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)
+
+
+@dataclass(frozen=True)
+class BenchCell:
+    """An arm with one rate or number of clients, and one value of each factor."""
+
+    arm: ArmName
+    arrivals: Arrivals
+    count: int
+    """The number of transactions per second, or of clients."""
+    tfo_queue: int
+    syncookies: int
+    flood: Flood | None
+    new_key: NewKey
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """Map the names of all factors, except the arm, to their values."""
+        return {
+            "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
+            "queue": str(self.tfo_queue),
+            "syncookies": str(self.syncookies),
+            "flood": flood_words(self.flood),
+            "new key": self.new_key,
+        }
+
+
+def cells_of(bench: Bench) -> list[BenchCell]:
+    """Return the cells in the order of the table. Only warm arms have cells with a new key."""
+    loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
+    loads += [("clients", number) for number in bench.clients]
+    factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
+    # An unordered set would not keep the order of the table.
+    cells: dict[BenchCell, None] = {}
+    for (arrivals, count), queue, syncookies, flood, new_key, arm in factors:
+        if arm == "warm" or new_key == "none" or "none" not in bench.new_key:
+            key: NewKey = new_key if arm == "warm" else "none"
+            cells[BenchCell(arm, arrivals, count, queue, syncookies, flood, key)] = None
+    return list(cells)
+
+
+def jobs_of(
+    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
+) -> Iterator[Job]:
+    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, each is shuffled. A
+    job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
+    order = Random(bench.seed)
+    for repeat in range(repeats):
+        numbers = list(range(len(cells)))
+        if repeats > 1:
+            order.shuffle(numbers)
+        for number in numbers:
+            yield _job(bench, cells[number], f"{number}#{repeat}", server, server_listen)
+
+
+def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None, server_listen: bool) -> Job:
+    transport, cookies = ARMS[cell.arm]
+    transactions = Transactions(
+        arrivals={cell.arrivals: cell.count},
+        duration_us=bench.duration,
+        syncookies=cell.syncookies,
+        new_key=None if cell.new_key == "none" else cell.new_key,
+        flood=cell.flood,
+    )
+    no_limit = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
+    return Job(
+        contract=CONTRACT,
+        id=name,
+        seed=bench.seed,
+        page=page_of(bench),
+        network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
+        origins=Origins(
+            tfo_queue=cell.tfo_queue,
+            server=None if server is None else list(server),
+            server_listen=server_listen,
+        ),
+        loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
+        tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
+        load_timeout_us=TIMEOUT_US,
+    )
+
+
+def page_of(bench: Bench) -> Page:
+    """Return a page with one response of the requested size from each host."""
+    hosts = [f"http://h{number}.test/" for number in range(bench.hosts)]
+    resources = [
+        Resource(
+            url=url, type="document" if number == 0 else "xhr", body_bytes=bench.size,
+            initiator=None if number == 0 else 0,
+        )
+        for number, url in enumerate(hosts)
+    ]  # fmt: skip
+    return Page(
+        format="fastopen-page/1",
+        name="answers",
+        url=hosts[0],
+        source="made for a server benchmark",
+        initiators="declared",
+        resources=resources,
+    )
