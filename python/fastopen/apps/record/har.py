@@ -83,6 +83,8 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
     asked, response = exchange.asked, exchange.response or {}
     timings = _timings(exchange)
+    prefetched = "prefetch" if response.get("fromPrefetchCache") else None
+    cache = "disk" if response.get("fromDiskCache") else prefetched
     entry = {
         "pageref": page,
         "startedDateTime": _moment(asked["wallTime"]),
@@ -93,17 +95,11 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
         "timings": timings,
         "_initiator": asked.get("initiator", {}),
         "_resourceType": str(asked.get("type", "Other")).lower(),
-        "_fromCache": _cache(response),
+        "_fromCache": cache,
         "serverIPAddress": str(response.get("remoteIPAddress", "")).strip("[]"),
         "connection": str(response.get("connectionId") or ""),
     }
     return {key: value for key, value in entry.items() if value not in (None, "")}
-
-
-def _cache(response: Mapping[str, Any]) -> str | None:
-    if response.get("fromDiskCache"):
-        return "disk"
-    return "prefetch" if response.get("fromPrefetchCache") else None
 
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
