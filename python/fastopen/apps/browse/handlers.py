@@ -1,6 +1,5 @@
 """Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -248,13 +247,15 @@ async def loads(at: Guarded, name: str) -> None:
 def _listing(at: Guarded, outline: Outline) -> Listing:
     """Return the listing that the request selects. Raises HTTPError if its cell does not exist."""
     order = at.get_query_argument("order", "written")
-    valid = {"yes": True, "no": False}.get(at.get_query_argument("valid", ""))
     cell = at.number("cell", -1)
     if cell >= len(outline.cells):
         raise HTTPError(404, f"the run has no cell {cell}")
-    listing = Listing(valid=valid, search=at.get_query_argument("q", ""))
-    listing = listing if cell < 0 else replace(listing, cell=cell)
-    return next((replace(listing, order=one) for one in ORDERS if one == order), listing)
+    return Listing(
+        cell=None if cell < 0 else cell,
+        valid={"yes": True, "no": False}.get(at.get_query_argument("valid", "")),
+        search=at.get_query_argument("q", ""),
+        order=next((one for one in ORDERS if one == order), "written"),
+    )
 
 
 async def loads_file(at: Guarded, name: str) -> None:
@@ -318,7 +319,7 @@ async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
 
 async def loads_compared(at: Guarded) -> None:
     (first, before), (second, after) = await _pair(at)
-    paths = {letter: one.path for letter, one in (("A", before), ("B", after)) if one.path is not None}
+    loads = [("A", first, before), ("B", second, after)]
     grid = None
     if before.path is not None and after.path is not None:
         pieces = changed_pieces((before.page, before.path), (after.page, after.path))
@@ -327,9 +328,9 @@ async def loads_compared(at: Guarded) -> None:
     at.show(
         "loads_compared.html.jinja",
         title="Two loads compared",
-        loads=[("A", first, before), ("B", second, after)],
+        loads=loads,
         kinds=kind_colours(),
-        bars=path_bars({letter: kinds_of(path) for letter, path in paths.items()}),
+        bars=path_bars({letter: kinds_of(one.path) for letter, _, one in loads if one.path is not None}),
         grid=grid,
         asked=asked,
     )
@@ -337,24 +338,22 @@ async def loads_compared(at: Guarded) -> None:
 
 async def compared_waterfall(at: Guarded, ending: str | None) -> None:
     (first, before), (_, after) = await _pair(at)
-    shown = {
-        f"{letter}, {one.cell.arm.short_label}": (one.page, one.shown)
-        for letter, one in (("A", before), ("B", after))
-    }
-    if any(load is None for _, load in shown.values()):
+    if before.shown is None or after.shown is None:
         raise HTTPError(404, UNSEEN)
+    one = {f"A, {before.cell.arm.short_label}": before.shown}
+    other = {f"B, {after.cell.arm.short_label}": after.shown}
     back = ("Two loads compared", at.request.uri.replace("/waterfall", "") if at.request.uri else "/")
-    found = {label: load for label, (_, load) in shown.items() if load is not None}
     if before.page.resources == after.page.resources:
-        figure = loads_waterfall(before.page, found, "compared")
+        figure = loads_waterfall(before.page, one | other, "compared")
         await _show_figure(at, figure, ending, slug_of(f"{first}-compared"), back)
         return
     if ending:
         raise HTTPError(404, "the loads are of different pages, so they have separate waterfalls")
-    parts = [
-        await _drawing(at, loads_waterfall(shown[label][0], {label: load}, f"compared-{number}"))
-        for number, (label, load) in enumerate(found.items())
-    ]
+    figures = (
+        loads_waterfall(before.page, one, "compared-0"),
+        loads_waterfall(after.page, other, "compared-1"),
+    )
+    parts = [await _drawing(at, figure) for figure in figures]
     at.show_part("Waterfalls", Markup("").join(parts), back)
 
 
