@@ -109,11 +109,8 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
         for left in folder.glob(f"{PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
-        work = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
-        try:
-            yield work
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=folder, ignore_cleanup_errors=True) as work:
+            yield Path(work)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Reading the headers for each file takes most of a build's time. The precompiled 
 header that the kernel's make includes in each compilation. If a file is compiled with other flags, gcc
 ignores it and reads the headers. See docs/measurements/kernel.md for the measurements."""
 
+import itertools
 import os
 import re
 import shlex
@@ -178,12 +179,10 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     """Compile with `jobs` compilers and return the program. `compiled` gets the number of files so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
-    files = 0
+    number = itertools.count(1)
 
     def count() -> None:
-        nonlocal files
-        files += 1
-        compiled(files)
+        compiled(next(number))
 
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):

@@ -1,15 +1,22 @@
-"""Compute the results of a server benchmark: a row for each cell, with intervals over the repeats."""
+"""Run the jobs of a server benchmark, and compute a row for each cell, with intervals over the repeats."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
 
 from fastopen.analysis.statistics.bootstrap import Interval, median_interval
-from fastopen.apps.serve_bench.bench import Bench, BenchCell, flood_words
-from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
+from fastopen.apps.serve_bench.bench import Bench, BenchCell, cells_of, flood_words, jobs_of
+from fastopen.common.errors import MachineError
+from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
+from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
+from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
+from fastopen.engines.host import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 # The core's time does not count as the server's if other processes used more than this share of the core.
@@ -32,6 +39,9 @@ OF_SERVER: Final = (
     "TCPAbortOnMemory",
     "RetransSegs",
 )
+# Faults of the machine, not of the server. Such transactions are repeated, in up to ATTEMPTS attempts.
+DISTURBED: Final = (InvalidKind.LINK_LATE, InvalidKind.GENERATOR_LATE)
+ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -222,3 +232,72 @@ class BenchResult:
             "published": dict(self.bench.published),
             "rows": [row.as_json() for row in self.rows],
         }
+
+
+def run_bench(
+    bench: Bench,
+    engine: Literal["host", "virtual"],
+    kernel: str | None,
+    server: Sequence[str] | None,
+    server_listen: bool,
+    watch: Callable[[str, int, int], None],
+) -> BenchResult:
+    """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
+
+    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError."""
+    cells = cells_of(bench)
+    repeats = bench.repeats if engine == "host" else 1
+    program = find_program()
+    runner: WorldEngine = (
+        HostEngine(program, 1)
+        if engine == "host"
+        else VirtualEngine(program, kernels.find(kernel), min(len(os.sched_getaffinity(0)), len(cells)))
+    )
+    jobs = list(jobs_of(bench, cells, repeats, _located(server), server_listen))
+    worlds: list[WorldRecord] = []
+    records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
+    # In real time the jobs run one after another, in rounds, which makes their comparison fair.
+    batches = [jobs] if engine == "virtual" else [[job] for job in jobs]
+    made = chain.from_iterable(_records(runner, batch, worlds) for batch in batches)
+    for done, record in enumerate(made, start=1):
+        number, repeat = (int(part) for part in record.job.split("#"))
+        records[number][repeat] = record
+        watch(f"{cells[number].arm} {cells[number].factors['load']}", done, len(jobs))
+    return BenchResult(bench, engine, tuple(cells), records, worlds[-1] if worlds else None)
+
+
+def _located(server: Sequence[str] | None) -> list[str] | None:
+    """Return the command with absolute paths for arguments that are files."""
+    if server is None:
+        return None
+    return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
+
+
+def _records(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> Iterator[TransactionsRecord]:
+    """Yield the records of the jobs. Jobs that the machine disturbed are repeated."""
+    for attempt in range(1, ATTEMPTS + 1):
+        again = []
+        for record in _run_once(engine, jobs, worlds):
+            if attempt < ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
+                again.append(record.job)
+            else:
+                yield record
+        jobs = [job for job in jobs if job.id in again]
+
+
+def _run_once(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> list[TransactionsRecord]:
+    records = []
+    # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
+    # sockets and memory of all its namespaces, and a flood leaves many.
+    for event in engine.run_together(([job] for job in jobs), {}):
+        if isinstance(event, TransactionsDone):
+            records.append(event.record)
+        elif isinstance(event, WorldBuilt):
+            worlds.append(event.record)
+        elif isinstance(event, JobEnded) and event.fault is not None:
+            raise MachineError(event.fault)
+    return records
