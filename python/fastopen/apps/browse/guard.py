@@ -137,9 +137,10 @@ class Guarded(RequestHandler):
         given = self.get_query_argument(TOKEN, "")
         if self.desk.knows(given):
             self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
-            kept = [(name, one) for name, one in self._arguments() if name != TOKEN]
+            names = [name for name in self.request.query_arguments if name != TOKEN]
+            kept = {name: self.get_query_arguments(name) for name in names}
             # Remove the token from the address, which people share and browsers remember.
-            self.redirect(self.request.path + (f"?{urlencode(kept)}" if kept else ""), status=303)
+            self.redirect(self.request.path + (f"?{urlencode(kept, doseq=True)}" if kept else ""), status=303)
         elif not self.desk.knows(self.get_cookie(self.desk.cookie)):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
@@ -148,11 +149,6 @@ class Guarded(RequestHandler):
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
-
-    def _arguments(self) -> list[tuple[str, str]]:
-        return [
-            (name, one) for name in self.request.query_arguments for one in self.get_query_arguments(name)
-        ]
 
     @property
     def is_part(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.apps.conform import Conformance, ScriptOutcome, ScriptResult
+from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult
 from fastopen.apps.conform.scripts import KNOWN, Known, Script, known_reason, stage
 from fastopen.common.errors import InputError
 from places import SHARED

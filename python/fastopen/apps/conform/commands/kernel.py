@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import typer
 from rich.text import Text
 
-from fastopen.apps.conform import Conformance, ScriptOutcome, ScriptResult, conform
+from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption

@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
-from fastopen.apps.diagnose.why import Machine, Observation, diagnose, growth, read_machine
+from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
+from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural

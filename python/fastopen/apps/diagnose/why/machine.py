@@ -129,10 +129,8 @@ def _listeners() -> Iterator[LocalListener]:
     yield from (listener for inode, listener in seen.items() if listener.mptcp)
     for inode, (address, port) in sockets.items():
         if inode in seen:
-            found = seen[inode]
-            if found.mptcp:  # already yielded
-                continue
-            yield LocalListener(address, port, found.queue, process=found.process)
+            if not seen[inode].mptcp:
+                yield seen[inode]
         elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
             yield LocalListener(address, port, None)
 

@@ -6,12 +6,15 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
+from fastopen.apps.serve_bench.bench import read_bench
 from fastopen.apps.serve_bench.results import (
     BenchFigure,
+    BenchResult,
+    CellRow,
     core_us,
     is_alone,
     percentile,
+    run_bench,
     segments,
     threads_us,
 )
