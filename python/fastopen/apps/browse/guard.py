@@ -33,18 +33,18 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# Our script sends this header to request a part of a page. Scripts of other sites cannot send it. Without
-# scripts, browsers request whole pages.
+# browse.js sends this header to request a part of a page. Scripts of other sites cannot send it. A browser
+# without scripts requests whole pages.
 PART: Final = "X-Fastopen-Part"
 TOKEN: Final = "token"  # noqa: S105  # the name of the argument
-# The rows of a page of a long list.
+# The number of rows on one page of a long list.
 ROWS: Final = 50
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class Desk:
-    """The objects that all handlers share."""
+    """The runs, the token and the port of the server, which all handlers share."""
 
     kept: Kept
     token: str
@@ -119,7 +119,7 @@ class Guarded(RequestHandler):
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, desk: Desk, answer: Answer) -> None:
-        """Keep the settings of the route, which Tornado passes."""
+        """Store the arguments of the route. Tornado calls this before each request."""
         self.desk, self.kept, self.answer = desk, desk.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -131,7 +131,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header or without token and cookie. Put a token into a cookie."""
+        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -152,12 +152,12 @@ class Guarded(RequestHandler):
 
     @property
     def is_part(self) -> bool:
-        """Return True if our script requests a part of a page."""
+        """Return True if browse.js requests a part of a page; False if a browser requests a whole page."""
         return PART in self.request.headers
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the selection that came with the request."""
+        """Return the run or load that the arguments of the request select for a comparison."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -167,7 +167,8 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the address of one of our pages. Add the request's selection unless `arguments` have one."""
+        """Return the address of a page of this server. It keeps the selected run or load, unless `arguments`
+        select another."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}

@@ -245,7 +245,7 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the listing that the request selects. Raises HTTPError if its cell does not exist."""
+    """Return the filter and the order of loads from the request. Raises HTTPError for an unknown cell."""
     order = at.get_query_argument("order", "written")
     cell = at.number("cell", -1)
     if cell >= len(outline.cells):

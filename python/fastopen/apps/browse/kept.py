@@ -54,7 +54,7 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """The facts of a run without its loads."""
+    """The experiment, cells and varying factors of a run."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -62,7 +62,7 @@ class Outline:
 
     @classmethod
     def read(cls, folder: Path) -> "Outline":
-        """Read the facts from a run's file. Raises InputError if it cannot be read."""
+        """Read the outline of the run in `folder`. Raises InputError if its file cannot be read."""
         with RunReader.open(folder) as run:
             experiment, cells = run.experiment(), run.cells()
         engines = tuple(dict.fromkeys(cell.engine for cell in cells))
@@ -75,18 +75,19 @@ class Outline:
 
 
 class _Memory:
-    """Keeps the `most` values of runs that were used last, each until its run changes."""
+    """A cache of values that were read from runs. It drops a value when the file of its run changes, and the
+    least recently used values if there are more than `most`."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
         self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
 
     async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
-        """Return the value `name` of the run in `folder`, which `read` returns if it is not kept."""
+        """Return the value `name` of the run in `folder`. `read` gets a value that is not in the cache."""
         key = (name, folder, _stamp(folder))
         task = self._tasks.get(key)
         if task is None:
-            # Drop the value from before the run's last change.
+            # Drop the value that was read before the file changed.
             for old in [one for one in self._tasks if one[:2] == key[:2]]:
                 del self._tasks[old]
             task = self._tasks[key] = asyncio.create_task(self._threads.run(read, folder))
@@ -132,7 +133,7 @@ class Kept:
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
-        """Return the facts of a run without its loads. Raises InputError."""
+        """Return the experiment and cells of a run. Raises InputError."""
         return await self._small.get("outline", folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:

@@ -52,7 +52,7 @@ class Progress:
 
 
 def read_progress(run: RunReader) -> Progress:
-    """Read the progress. The figures are read one after another, so they may differ by a load."""
+    """Read the progress of a run. While a process writes the run, the numbers may differ by a load."""
     status, done, asked = run.status, run.loads_done(), run.loads_asked()
     attempts = run.attempts_done()
     recent = run.listed(Listing(), max(0, attempts - PACE_OF))
@@ -95,12 +95,12 @@ class OneLoad:
 
     @property
     def shown(self) -> Shown | None:
-        """Return the load as figures need it; None if it has no critical path."""
+        """Return the record and critical path, which figures need; None without a critical path."""
         return None if self.path is None else Shown(self.record, self.path)
 
 
 def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
-    """Read the load. Raises InputError if the run has no load with this number, or it cannot be read."""
+    """Read a load. Raises InputError if the run has no load with this number, or cannot be read."""
     with RunReader.open(folder) as run:
         row = _required(run, number)
         text = run.load_json(row.job, row.load, row.attempt)
@@ -136,7 +136,7 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(folder: Path, number: int) -> bytes:
-    """Return the record of a load as the world wrote it. Raises InputError."""
+    """Return the JSON record of a load as the world program wrote it. Raises InputError."""
     with RunReader.open(folder) as run:
         row = _required(run, number)
         return run.load_json(row.job, row.load, row.attempt)

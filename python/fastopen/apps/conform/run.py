@@ -30,7 +30,9 @@ SCRIPT_S: Final = 120
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the program, built from this folder unless it is cached. Raises InputError, MachineError."""
+    """Return the path of packetdrill. Build it from `folder` unless it is in the user's cache.
+
+    Raises InputError for a folder without its source, and MachineError if the build fails."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"
@@ -42,7 +44,7 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return a digest of the names and contents of the source's files, and of our header TIME."""
+    """Return a digest of the names and contents of the source's files, and of fastopen's header TIME."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
@@ -104,7 +106,7 @@ class ScriptResult:
     syn_data_acked: int | None = None
     """The number of handshakes in the script that acknowledge SYN data; None unless the script passed."""
     syn_data_acked_read: int | None = None
-    """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
+    """The number of handshakes with acknowledged SYN data in fastopen's evidence (TCPI_OPT_SYN_DATA)."""
     unread: int = 0
     """The number of sockets whose evidence was cleared by a disconnect."""
 
@@ -236,7 +238,7 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return why a script failed: packetdrill's output from the script's name on, or its time limit."""
+    """Return why a script failed: it took too long, or packetdrill's message, which begins with its name."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

@@ -28,7 +28,7 @@ DEFINITIONS_IPV6: Final = (
 )
 SUITE: Final = Path("gtests/net/tcp/fastopen")
 COMMON: Final = Path("gtests/net/common")
-# Scripts call this program to set sysctls. Packetdrill has it as a link, which some copies lack.
+# Scripts call this program to set sysctls. It is a symbolic link, which copies of packetdrill may lack.
 SET_SYSCTLS: Final = "set_sysctls.py"
 KERNEL_SCRIPTS: Final = "tcp_fastopen_*.pkt"
 _OPTION: Final = re.compile(r"^(--[a-z_]+)=", re.MULTILINE)

@@ -119,7 +119,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """Return the sample's compiler and flags, without those that only the sample needs."""
+    """Return the command line that compiled SAMPLE, without the parts that only this file needs."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")
@@ -134,7 +134,8 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield files that define a macro before a header, because a precompiled header would ignore it."""
+    """Yield source files that define a macro before they include a header. A precompiled header would ignore
+    the macro."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:
@@ -145,7 +146,7 @@ def _plain(tree: Path) -> Iterator[Path]:
 
 
 def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
-    """Apply our patches. Raises MachineError, which names a patch that does not fit this source."""
+    """Apply fastopen's patches to the source. Raises MachineError if one of them does not apply."""
     for path in recipe.patches:
         try:
             run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)

@@ -64,7 +64,8 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with `program`, which sleeps for ten virtual minutes, as first process, and return its output."""
+    """Boot the kernel with `program` as its first process, and return the output. The program sleeps for ten
+    minutes of virtual time."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

@@ -71,7 +71,7 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 
     return {
         "id": identity,
-        # Chrome's convention: the URL that was requested.
+        # As in HARs of Chrome, the title is the requested URL.
         "title": page.url,
         "startedDateTime": _moment(first["wallTime"]),
         "pageTimings": {"onContentLoad": after(page.log.content_at), "onLoad": after(page.log.load_at)},
@@ -161,7 +161,7 @@ def _posted_type(request: Mapping[str, Any]) -> str:
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(exchange.got or response.get("headers", {}))
-    # Chromium reports here the bytes that had been received when the head was complete: the head's size.
+    # Chromium's figure for a response is the number of bytes up to the end of its head: the head's size.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)

@@ -135,7 +135,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
     }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as whole:
-        # Files that are compressed already, and are read by offset, are stored unchanged.
+        # Do not compress files again that are compressed: readers of the archive seek in them by offset.
         for path, data in {**files, "datapackage.json": json.dumps(package, indent=2).encode()}.items():
             small = zipfile.ZIP_STORED if path.endswith((".gz", ".png")) else zipfile.ZIP_DEFLATED
             whole.writestr(path, data, small)

@@ -161,7 +161,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error. If all keys in its place were given as options, the place names these options."""
+    """Return the error with options as its place, if all keys that the place names were given as options."""
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)
@@ -197,7 +197,7 @@ def cells_of(bench: Bench) -> list[BenchCell]:
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
-    # An unordered set would not keep the order of the table.
+    # A dict keeps the order and drops repeated cells.
     cells: dict[BenchCell, None] = {}
     for (arrivals, count), queue, syncookies, flood, new_key, arm in factors:
         if arm == "warm" or new_key == "none" or "none" not in bench.new_key:

@@ -58,6 +58,11 @@ RULE: Final = (
 )
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 Run = Callable[[Plan], ExecutedRun]
+# A small page, a page with a connection for each resource, and a page with many resources on few connections.
+PAGES: Final = "example,cs244-2015,wikipedia-tcp"
+# The client profile for which a page was written, if it is not the browser's.
+PROFILES: Final = {"cs244-2015": "mget"}
+WIDTH: Final = 80
 
 
 @dataclass(frozen=True)
@@ -229,13 +234,6 @@ def verdict(found: Sequence[EngineComparison]) -> str:
         f" {links:.2f} ms. The host adds the time that programs and kernel take to work, which is"
         " free in virtual time."
     )
-
-
-# A small page, a page with a connection for each resource, and a page with many resources on few connections.
-PAGES: Final = "example,cs244-2015,wikipedia-tcp"
-# The client profile for which a page was written, if it is not the browser's.
-PROFILES: Final = {"cs244-2015": "mget"}
-WIDTH: Final = 80
 
 
 def engines(

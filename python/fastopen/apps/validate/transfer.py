@@ -44,7 +44,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The prediction for a page, a network and an arm, compared with the browser's load."""
+    """The predicted load time of a page over a network with an arm, and the measured one of the browser."""
 
     page: str
     before: Network
@@ -101,7 +101,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The network to load over, the networks to predict, the settings, and the number of samples."""
+    """A validation: the network to load over, the networks to predict, and the settings of the loads."""
 
     before: Network
     after: Sequence[Network]

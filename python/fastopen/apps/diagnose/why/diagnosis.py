@@ -34,7 +34,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are its possible causes, which may look the same from one end."""
+    """A finding. `rows` are its possible causes, which the counters of one end may not distinguish."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -126,7 +126,7 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         says += " was accepted"
         todo = "probe the server from another network: fastopen probe HOST"
         yield Observation("client-blackhole", True, says, named("drop-answers"), todo)
-    # Both ends of a connection may be on this machine.
+    # Both ends of a connection may be on this machine: leave out failures that its servers have counted.
     failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
     if failed and not grown.get(PASSIVE):
         rows = tuple(_failures(machine, grown))
