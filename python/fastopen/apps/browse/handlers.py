@@ -118,6 +118,7 @@ def _found(run: RunSummary, search: str) -> bool:
 
 
 async def _drawing(at: Guarded, figure: Figure) -> Markup:
+    """Draw a figure as HTML. This may take seconds."""
     made = await at.kept.drawing.run(drawn, figure)
     template = environment("fastopen.report").get_template("sections.html.jinja")
     chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]

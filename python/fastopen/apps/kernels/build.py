@@ -172,7 +172,12 @@ class _Job:
 
 
 def _build(job: _Job) -> Built:
-    source = _source(job)
+    if job.request.source is not None:
+        source = given_source(job.request.source)
+    else:
+        job.watch(Stage("asking apt", "for the newest kernel source"))
+        apt = Apt(job.work / "apt")
+        source = packaged_source(apt, apt.newest(job.request.series))
     inputs = "\n".join([source.identity, job.recipe.config_sha256, job.recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
@@ -199,14 +204,6 @@ def _build(job: _Job) -> Built:
     trial.try_out(program, arguments, job.recipe.trial, job.work, job.log)
     manifest = _manifest(job, source, f"{version}-{key}", version, program, arguments)
     return Built(_install(job, program, manifest), new=True)
-
-
-def _source(job: _Job) -> KernelSource:
-    if job.request.source is not None:
-        return given_source(job.request.source)
-    job.watch(Stage("asking apt", "for the newest kernel source"))
-    apt = Apt(job.work / "apt")
-    return packaged_source(apt, apt.newest(job.request.series))
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:

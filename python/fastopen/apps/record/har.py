@@ -138,11 +138,13 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
 def _request(exchange: NetworkExchange) -> dict[str, Any]:
     request, response = exchange.asked["request"], exchange.response or {}
     posted = request.get("postData")
+    fields = request.get("headers", {})
+    mime = next((value for name, value in fields.items() if name.lower() == "content-type"), "")
     return {
         "method": request["method"],
         "url": request["url"],
         "httpVersion": _version(response),
-        "headers": _headers(exchange.sent or response.get("requestHeaders") or request.get("headers", {})),
+        "headers": _headers(exchange.sent or response.get("requestHeaders") or fields),
         "queryString": [
             {"name": name, "value": value}
             for name, value in parse_qsl(urlsplit(request["url"]).query, keep_blank_values=True)
@@ -150,12 +152,8 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
         "cookies": [],
         "headersSize": -1,
         "bodySize": len(posted.encode()) if posted else 0,
-        **({"postData": {"mimeType": _posted_type(request), "text": posted}} if posted else {}),
+        **({"postData": {"mimeType": mime, "text": posted}} if posted else {}),
     }
-
-
-def _posted_type(request: Mapping[str, Any]) -> str:
-    return next((v for k, v in request.get("headers", {}).items() if k.lower() == "content-type"), "")
 
 
 def _response(exchange: NetworkExchange) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -53,9 +53,10 @@ class BenchFigure:
     n: int
 
 
-def figure(values: Sequence[float], seed: int) -> BenchFigure | None:
-    """Return the median of the values with its interval; None if there are no values."""
-    return BenchFigure(median(values), median_interval(values, seed), len(values)) if values else None
+def figure(values: Iterable[float | None], seed: int) -> BenchFigure | None:
+    """Return the median of the known values with its interval; None if no value is known."""
+    known = [value for value in values if value is not None]
+    return BenchFigure(median(known), median_interval(known, seed), len(known)) if known else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
@@ -140,17 +141,15 @@ class CellRow:
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
         """Return the median of a measure of the records, such as `segments`; None if no record has it."""
-        return self._figure([measure(one) for one in self.records.values()])
+        return figure(map(measure, self.records.values()), self.seed)
 
     @property
     def threads_change(self) -> BenchFigure | None:
         """Return the median change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
-        return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
-
-    def _figure(self, values: Sequence[float | None]) -> BenchFigure | None:
-        return figure([value for value in values if value is not None], self.seed)
+        changes = (100 * (after - before) / before for before, after in pairs if before and after)
+        return figure(changes, self.seed)
 
     def as_json(self) -> dict[str, Any]:
         latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")

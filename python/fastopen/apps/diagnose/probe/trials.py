@@ -264,7 +264,8 @@ def probe(
         cookie=bool(carried),
         cookie_before=_carried(fastopens[0]),
         asking_dropped=all_lost(not_carried, plain),
-        data_with_cookie=_together(carried),
+        # The best handling counts, since packet loss may have caused a worse one.
+        data_with_cookie=min(map(handling_of, carried), key=[*Handling].index, default=Handling.NOT_TRIED),
         data_without_cookie=handling_of(blind),
         disabled_here=not carried
         and all(
@@ -316,11 +317,6 @@ def handling_of(trial: Trial) -> Handling:
     if _data_lost(trial):
         return Handling.DROPPED
     return Handling.UNKNOWN
-
-
-def _together(carried: list[Trial]) -> Handling:
-    """Return the best handling of all trials, since packet loss may have caused a worse one."""
-    return min(map(handling_of, carried), key=[*Handling].index, default=Handling.NOT_TRIED)
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
