@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from statistics import mean
 
-from fastopen.apps.validate.replays_loads import ReplayValidation, validate_replays
+from fastopen.apps.validate.replays import ReplayValidation, validate_replays
 from fastopen.common.errors import InputError, MachineError
 from fastopen.pages import load_pages
 from fastopen.workflows.replays import Rules, median_error_percent

@@ -5,10 +5,10 @@ machine (against DNS rebinding). Other pages cannot show ours in a frame, and in
 
 import hmac
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -33,15 +33,18 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# Our script sends this header to request a part of a page. Scripts of other sites cannot send it. Without
-# scripts, browsers request whole pages.
+# browse.js sends this header to request a part of a page. Scripts of other sites cannot send it. A browser
+# without scripts requests whole pages.
 PART: Final = "X-Fastopen-Part"
 TOKEN: Final = "token"  # noqa: S105  # the name of the argument
+# The number of rows on one page of a long list.
+ROWS: Final = 50
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class Desk:
-    """The objects that all handlers share."""
+    """The runs, the token and the port of the server, which all handlers share."""
 
     kept: Kept
     token: str
@@ -70,6 +73,42 @@ class Selected:
     load: int | None
 
 
+@dataclass(frozen=True)
+class Paging:
+    """Page `number` (from 1) of a list with `total` rows."""
+
+    number: int
+    total: int
+
+    @classmethod
+    def within(cls, number: int, total: int) -> "Paging":
+        """Return the requested page, or the nearest page that exists."""
+        return cls(max(1, min(number, -(-total // ROWS))), total)
+
+    @property
+    def start(self) -> int:
+        """Return the index of the page's first row."""
+        return (self.number - 1) * ROWS
+
+    @property
+    def words(self) -> str:
+        """Return the range of rows in words: `51 to 100 of 5,004`."""
+        if self.total == 0:
+            return "none"
+        return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"
+
+    @property
+    def before(self) -> int | None:
+        return self.number - 1 if self.number > 1 else None
+
+    @property
+    def after(self) -> int | None:
+        return self.number + 1 if self.start + ROWS < self.total else None
+
+    def of(self, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows[self.start : self.start + ROWS]
+
+
 Answer = Callable[..., Awaitable[None]]
 """A function that responds to a request. It gets the handler and the groups of the address pattern."""
 
@@ -80,7 +119,7 @@ class Guarded(RequestHandler):
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, desk: Desk, answer: Answer) -> None:
-        """Keep the settings of the route, which Tornado passes."""
+        """Store the arguments of the route. Tornado calls this before each request."""
         self.desk, self.kept, self.answer = desk, desk.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -92,15 +131,16 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header or without token and cookie. Put a token into a cookie."""
+        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
         if self.desk.knows(given):
             self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
-            kept = [(name, one) for name, one in self._arguments() if name != TOKEN]
+            names = [name for name in self.request.query_arguments if name != TOKEN]
+            kept = {name: self.get_query_arguments(name) for name in names}
             # Remove the token from the address, which people share and browsers remember.
-            self.redirect(self.request.path + (f"?{urlencode(kept)}" if kept else ""), status=303)
+            self.redirect(self.request.path + (f"?{urlencode(kept, doseq=True)}" if kept else ""), status=303)
         elif not self.desk.knows(self.get_cookie(self.desk.cookie)):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
@@ -110,19 +150,14 @@ class Guarded(RequestHandler):
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
 
-    def _arguments(self) -> list[tuple[str, str]]:
-        return [
-            (name, one) for name in self.request.query_arguments for one in self.get_query_arguments(name)
-        ]
-
     @property
     def is_part(self) -> bool:
-        """Return True if our script requests a part of a page."""
+        """Return True if browse.js requests a part of a page; False if a browser requests a whole page."""
         return PART in self.request.headers
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the selection that came with the request."""
+        """Return the run or load that the arguments of the request select for a comparison."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -132,7 +167,8 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the address of one of our pages. Add the request's selection unless `arguments` have one."""
+        """Return the address of a page of this server. It keeps the selected run or load, unless `arguments`
+        select another."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}
@@ -146,16 +182,22 @@ class Guarded(RequestHandler):
         """Return the name and address of a run, for the link back to it."""
         return name, self.link("runs", name)
 
+    def rendered(self, template: str, **content: Any) -> Markup:
+        known = environment(PACKAGE).get_template(template)
+        return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
+
+    def send(self, text: str) -> None:
+        """Finish the response with a text. Halves of surrogate pairs become question marks."""
+        self.finish(text.encode("utf-8", "replace"))
+
     def show(self, template: str, **content: Any) -> None:
         """Finish the response with the page that `template` renders from `content`."""
-        known = environment(PACKAGE).get_template(template)
-        text = known.render(link=self.link, selected=self.selected, **content)
-        self.finish(text.encode("utf-8", "replace"))
+        self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
         """Finish the response with a part of a page, within a whole page for readers without scripts."""
         if self.is_part:
-            self.finish(str(html).encode("utf-8", "replace"))
+            self.send(html)
         else:
             self.show("part.html.jinja", title=title, html=html, back=back)
 
@@ -163,15 +205,17 @@ class Guarded(RequestHandler):
         """Finish the response with a file to save. `name` has only letters, digits, dots and hyphens."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.finish(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        if isinstance(content, str):
+            self.send(content)
+        else:
+            self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
         """Show the error as a page, as text if access was refused, or as a note if a part was requested."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)
-            text = str(error)
-        elif isinstance(error, MachineError):
+        if isinstance(error, InputError | MachineError):
             text = str(error)
         elif isinstance(error, HTTPError):
             text = error.log_message or f"this address does not exist ({status_code})"
@@ -181,9 +225,7 @@ class Guarded(RequestHandler):
             self.set_header("Content-Type", "text/plain; charset=utf-8")
             self.finish(f"fastopen browse: {text}\n")
         elif self.is_part:
-            self.finish(
-                str(Markup('<p class="warning" role="note">{}</p>').format(text)).encode("utf-8", "replace")
-            )
+            self.send(Markup('<p class="warning" role="note">{}</p>').format(text))
         else:
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 

@@ -1,8 +1,5 @@
 """Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
-import csv
-import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +8,19 @@ from tornado.web import Application, HTTPError
 
 from fastopen.analysis.attribution import changed_pieces
 from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
-from fastopen.apps.browse.guard import PACKAGE, Answer, Desk, Guarded
+from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Desk, Guarded, Paging
 from fastopen.apps.browse.kept import Outline
-from fastopen.apps.browse.live import Progress, read_progress
-from fastopen.apps.browse.one_load import OneLoad, load_json, load_name, loads_grid, read_load
-from fastopen.apps.browse.paging import ROWS, Paging
+from fastopen.apps.browse.loads import (
+    OneLoad,
+    Progress,
+    load_json,
+    load_name,
+    loads_grid,
+    read_load,
+    read_progress,
+)
 from fastopen.common import units
-from fastopen.common.csv_cells import inert
+from fastopen.common.grid import Column, Entry, Grid
 from fastopen.report.compared_page import comparison_section
 from fastopen.report.figures import Figure, rendered, slug_of
 from fastopen.report.figures.requests import loads_waterfall
@@ -115,6 +118,7 @@ def _found(run: RunSummary, search: str) -> bool:
 
 
 async def _drawing(at: Guarded, figure: Figure) -> Markup:
+    """Draw a figure as HTML. This may take seconds."""
     made = await at.kept.drawing.run(drawn, figure)
     template = environment("fastopen.report").get_template("sections.html.jinja")
     chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]
@@ -134,12 +138,9 @@ async def _show_figure(
 
 
 def _rows_csv(figure: Figure) -> str:
-    names = list(dict.fromkeys(name for row in figure.rows for name in row))
-    target = io.StringIO()
-    writer = csv.writer(target)
-    writer.writerow(names)
-    writer.writerows([inert(row.get(name)) for name in names] for row in figure.rows)
-    return target.getvalue()
+    names = dict.fromkeys(name for row in figure.rows for name in row)
+    rows = (tuple(Entry("", value=row.get(name)) for name in names) for row in figure.rows)
+    return csv_text(Grid("", tuple(map(Column, names)), tuple(rows)))
 
 
 async def one_run(at: Guarded, name: str) -> None:
@@ -179,9 +180,8 @@ async def run_progress(at: Guarded, name: str) -> None:
     outline = await at.kept.outline(folder)
     progress = await at.kept.threads.run(_progress, folder)
     latest = [(row, load_name(outline, row)) for row in progress.latest]
-    template = environment(PACKAGE).get_template("progress.html.jinja")
-    text = template.render(link=at.link, name=name, progress=progress, latest=latest)
-    at.show_part("Progress", Markup(text), at.run_link(name))  # noqa: S704  # escaped
+    html = at.rendered("progress.html.jinja", name=name, progress=progress, latest=latest)
+    at.show_part("Progress", html, at.run_link(name))
 
 
 async def section(at: Guarded, name: str, part: Part) -> None:
@@ -210,9 +210,8 @@ async def cells_file(at: Guarded, name: str) -> None:
 async def figures(at: Guarded, name: str) -> None:
     """List the figures. Each is drawn when it is requested."""
     found = await at.kept.figures(at.kept.find(name))
-    template = environment(PACKAGE).get_template("figures.html.jinja")
-    text = template.render(link=at.link, name=name, figures=[*found.values()])
-    at.show_part("Figures", Markup(text), at.run_link(name))  # noqa: S704  # escaped
+    html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
+    at.show_part("Figures", html, at.run_link(name))
 
 
 async def one_figure(at: Guarded, name: str, figure: str, ending: str | None) -> None:
@@ -247,15 +246,17 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the listing that the request selects. Raises HTTPError if its cell does not exist."""
+    """Return the filter and the order of loads from the request. Raises HTTPError for an unknown cell."""
     order = at.get_query_argument("order", "written")
-    valid = {"yes": True, "no": False}.get(at.get_query_argument("valid", ""))
     cell = at.number("cell", -1)
     if cell >= len(outline.cells):
         raise HTTPError(404, f"the run has no cell {cell}")
-    listing = Listing(valid=valid, search=at.get_query_argument("q", ""))
-    listing = listing if cell < 0 else replace(listing, cell=cell)
-    return next((replace(listing, order=one) for one in ORDERS if one == order), listing)
+    return Listing(
+        cell=None if cell < 0 else cell,
+        valid={"yes": True, "no": False}.get(at.get_query_argument("valid", "")),
+        search=at.get_query_argument("q", ""),
+        order=next((one for one in ORDERS if one == order), "written"),
+    )
 
 
 async def loads_file(at: Guarded, name: str) -> None:
@@ -319,7 +320,7 @@ async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
 
 async def loads_compared(at: Guarded) -> None:
     (first, before), (second, after) = await _pair(at)
-    paths = {letter: one.path for letter, one in (("A", before), ("B", after)) if one.path is not None}
+    loads = [("A", first, before), ("B", second, after)]
     grid = None
     if before.path is not None and after.path is not None:
         pieces = changed_pieces((before.page, before.path), (after.page, after.path))
@@ -328,9 +329,9 @@ async def loads_compared(at: Guarded) -> None:
     at.show(
         "loads_compared.html.jinja",
         title="Two loads compared",
-        loads=[("A", first, before), ("B", second, after)],
+        loads=loads,
         kinds=kind_colours(),
-        bars=path_bars({letter: kinds_of(path) for letter, path in paths.items()}),
+        bars=path_bars({letter: kinds_of(one.path) for letter, _, one in loads if one.path is not None}),
         grid=grid,
         asked=asked,
     )
@@ -338,24 +339,22 @@ async def loads_compared(at: Guarded) -> None:
 
 async def compared_waterfall(at: Guarded, ending: str | None) -> None:
     (first, before), (_, after) = await _pair(at)
-    shown = {
-        f"{letter}, {one.cell.arm.short_label}": (one.page, one.shown)
-        for letter, one in (("A", before), ("B", after))
-    }
-    if any(load is None for _, load in shown.values()):
+    if before.shown is None or after.shown is None:
         raise HTTPError(404, UNSEEN)
+    one = {f"A, {before.cell.arm.short_label}": before.shown}
+    other = {f"B, {after.cell.arm.short_label}": after.shown}
     back = ("Two loads compared", at.request.uri.replace("/waterfall", "") if at.request.uri else "/")
-    found = {label: load for label, (_, load) in shown.items() if load is not None}
     if before.page.resources == after.page.resources:
-        figure = loads_waterfall(before.page, found, "compared")
+        figure = loads_waterfall(before.page, one | other, "compared")
         await _show_figure(at, figure, ending, slug_of(f"{first}-compared"), back)
         return
     if ending:
         raise HTTPError(404, "the loads are of different pages, so they have separate waterfalls")
-    parts = [
-        await _drawing(at, loads_waterfall(shown[label][0], {label: load}, f"compared-{number}"))
-        for number, (label, load) in enumerate(found.items())
-    ]
+    figures = (
+        loads_waterfall(before.page, one, "compared-0"),
+        loads_waterfall(after.page, other, "compared-1"),
+    )
+    parts = [await _drawing(at, figure) for figure in figures]
     at.show_part("Waterfalls", Markup("").join(parts), back)
 
 

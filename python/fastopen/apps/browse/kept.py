@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -48,7 +47,6 @@ class WorkerThreads:
             return await asyncio.wrap_future(ended)
 
 
-Value = TypeVar("Value")
 # The number of large values to keep. The figures of a run of 100,000 loads take 100 MB.
 LARGE_KEPT: Final = 6
 SMALL_KEPT: Final = 10_000
@@ -56,7 +54,7 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """The facts of a run without its loads."""
+    """The experiment, cells and varying factors of a run."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -64,7 +62,7 @@ class Outline:
 
     @classmethod
     def read(cls, folder: Path) -> "Outline":
-        """Read the facts from a run's file. Raises InputError if it cannot be read."""
+        """Read the outline of the run in `folder`. Raises InputError if its file cannot be read."""
         with RunReader.open(folder) as run:
             experiment, cells = run.experiment(), run.cells()
         engines = tuple(dict.fromkeys(cell.engine for cell in cells))
@@ -76,6 +74,34 @@ class Outline:
         return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
 
 
+class _Memory:
+    """A cache of values that were read from runs. It drops a value when the file of its run changes, and the
+    least recently used values if there are more than `most`."""
+
+    def __init__(self, threads: WorkerThreads, most: int) -> None:
+        self._threads, self._most = threads, most
+        self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
+
+    async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
+        """Return the value `name` of the run in `folder`. `read` gets a value that is not in the cache."""
+        key = (name, folder, _stamp(folder))
+        task = self._tasks.get(key)
+        if task is None:
+            # Drop the value that was read before the file changed.
+            for old in [one for one in self._tasks if one[:2] == key[:2]]:
+                del self._tasks[old]
+            task = self._tasks[key] = asyncio.create_task(self._threads.run(read, folder))
+            while len(self._tasks) > self._most:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(key)
+        try:
+            # If the first request is cancelled, others may still wait for the same task.
+            return await asyncio.shield(task)
+        finally:
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                self._tasks.pop(key, None)
+
+
 class Kept:
     """The runs of a folder. A run's data is read when it is first needed, and again after the run changed."""
 
@@ -85,8 +111,8 @@ class Kept:
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)
         """For figures: one thread, because the drawing library draws only one figure at a time."""
-        self._large: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
-        self._small: OrderedDict[Any, asyncio.Task[Any]] = OrderedDict()
+        self._large = _Memory(self.threads, LARGE_KEPT)
+        self._small = _Memory(self.threads, SMALL_KEPT)
 
     def find(self, name: str) -> Path:
         """Return the folder of a run by its name in the list of runs. Raises InputError if there is none."""
@@ -102,26 +128,41 @@ class Kept:
         return sorted(found, key=lambda run: (bool(run.started), run.started), reverse=True)
 
     async def _summary(self, folder: Path) -> RunSummary:
-        found = await self._once(self._small, ("summary", folder), folder, summary_of)
+        found = await self._small.get("summary", folder, summary_of)
         # The file does not change when its writer ends, so read the status again.
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
-        """Return the facts of a run without its loads. Raises InputError."""
-        return await self._once(self._small, ("outline", folder), folder, Outline.read)
+        """Return the experiment and cells of a run. Raises InputError."""
+        return await self._small.get("outline", folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
         """Map each cell's index to its numbers of finished and of valid loads. Raises InputError."""
-        return await self._once(self._small, ("counts", folder), folder, _counts)
+
+        def read(_: Path) -> dict[int, tuple[int, int]]:
+            with RunReader.open(folder) as run:
+                return run.counts()
+
+        return await self._small.get("counts", folder, read)
 
     async def results(self, folder: Path) -> Results:
         """Return a run's results for the verdict, without data that only figures need. Raises InputError."""
-        return await self._once(self._large, ("results", folder), folder, _results)
+
+        def read(_: Path) -> Results:
+            with RunStore.open(folder) as store:
+                return collect(store)
+
+        return await self._large.get("results", folder, read)
 
     async def source(self, folder: Path) -> Source:
         """Return the data for all figures of a run, including its load records. Raises InputError."""
         results = await self.results(folder)
-        return await self._once(self._large, ("source", folder), folder, partial(_source, results))
+
+        def read(_: Path) -> Source:
+            with RunStore.open(folder) as store:
+                return read_source(store, results)
+
+        return await self._large.get("source", folder, read)
 
     async def figures(self, folder: Path) -> dict[str, Figure]:
         source = await self.source(folder)
@@ -129,49 +170,10 @@ class Kept:
         def drawn(_: Path) -> dict[str, Figure]:
             return {figure.name: figure for figure in overview_figures(source)}
 
-        return await self._once(self._large, ("figures", folder), folder, drawn)
+        return await self._large.get("figures", folder, drawn)
 
     async def side(self, folder: Path) -> Side:
-        return await self._once(self._large, ("side", folder), folder, read_side)
-
-    async def _once(
-        self,
-        kept: "OrderedDict[Any, asyncio.Task[Value]]",
-        key: object,
-        folder: Path,
-        read: Callable[[Path], Value],
-    ) -> Value:
-        stamped = (key, _stamp(folder))
-        task = kept.get(stamped)
-        if task is None:
-            # Drop what was read before the file changed.
-            for old in [one for one in kept if one[0] == key]:
-                del kept[old]
-            task = kept[stamped] = asyncio.create_task(self.threads.run(read, folder))
-            while len(kept) > (LARGE_KEPT if kept is self._large else SMALL_KEPT):
-                kept.popitem(last=False)
-        kept.move_to_end(stamped)
-        try:
-            # If the first request is cancelled, others may still wait for the same task.
-            return await asyncio.shield(task)
-        finally:
-            if task.done() and (task.cancelled() or task.exception() is not None):
-                kept.pop(stamped, None)
-
-
-def _counts(folder: Path) -> dict[int, tuple[int, int]]:
-    with RunReader.open(folder) as run:
-        return run.counts()
-
-
-def _results(folder: Path) -> Results:
-    with RunStore.open(folder) as store:
-        return collect(store)
-
-
-def _source(results: Results, folder: Path) -> Source:
-    with RunStore.open(folder) as store:
-        return read_source(store, results)
+        return await self._large.get("side", folder, read_side)
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:

@@ -1,25 +1,92 @@
-"""Run the scripts on a kernel, and sort their results: passed, failed, or failed for a known reason."""
+"""Build packetdrill, run its scripts on a kernel, and sort the results: passed, failed, or not here."""
 
+import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.apps.conform.program import packetdrill
-from fastopen.apps.conform.scripts import Known, Script, known_reason, stage
-from fastopen.common.errors import MachineError, one_line
-from fastopen.common.process import running
+from fastopen.apps.conform.scripts import Script, known_reason, stage
+from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.common.process import StepFailedError, check_programs, run, running
+from fastopen.common.resources import cache_folder
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
 
+SOURCE: Final = Path("gtests/net/packetdrill")
+PROGRAM: Final = "packetdrill"
+# Debian's package for each program that its makefile calls.
+TOOLS: Final = {"gcc": "gcc libc6-dev", "make": "make", "bison": "bison", "flex": "flex"}
+SHOWN_LINES: Final = 3
+TIME: Final = Path(__file__).with_name("passing_time.h")
 # The time limit of a script, on the engine's clock. The longest script takes 30 s.
 SCRIPT_S: Final = 120
+
+
+def packetdrill(folder: Path) -> Path:
+    """Return the path of packetdrill. Build it from `folder` unless it is in the user's cache.
+
+    Raises InputError for a folder without its source, and MachineError if the build fails."""
+    source = folder / SOURCE
+    if not (source / "packetdrill.c").is_file():
+        remedy = "give a checkout of packetdrill, the folder with gtests in it"
+        raise InputError(f"not a packetdrill source: {SOURCE}/packetdrill.c is missing", str(folder), remedy)
+    place = cache_folder("packetdrill") / _digest(source)
+    if not (place / PROGRAM).is_file():
+        _build(source, place)
+    return place / PROGRAM
+
+
+def _digest(source: Path) -> str:
+    """Return a digest of the names and contents of the source's files, and of fastopen's header TIME."""
+    digest = hashlib.sha256(TIME.read_bytes())
+    for path in sorted(source.iterdir()):
+        if path.is_file():
+            digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(source: Path, place: Path) -> None:
+    check_programs(TOOLS, "packetdrill's build")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=place.parent) as made:
+            # The given folder may be read-only, and must not change.
+            work = Path(made) / "source"
+            shutil.copytree(source, work, copy_function=shutil.copyfile)
+            for path in (work, *work.iterdir()):
+                path.chmod(0o755)
+            _make(work, Path(made) / "log")
+            ready = Path(made) / "ready"
+            ready.mkdir()
+            (work / PROGRAM).rename(ready / PROGRAM)
+            if not place.exists():
+                ready.rename(place)
+    except OSError as error:
+        raise MachineError(f"packetdrill could not be built: {error}") from None
+
+
+def _make(work: Path, log: Path) -> None:
+    with log.open("wb") as file:
+        try:
+            run(["sh", "./configure"], file, work)
+            (work / TIME.name).write_bytes(TIME.read_bytes())
+            # Warnings of newer compilers do not matter.
+            flags = f"CFLAGS=-w -include {TIME.name}"
+            run(["make", f"--jobs={len(os.sched_getaffinity(0))}", flags, PROGRAM], file, work)
+        except StepFailedError:
+            pass
+        else:
+            return
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    telling = [line for line in lines if "error" in line.lower() or "***" in line] or lines
+    raise MachineError(f"packetdrill could not be built: {' | '.join(telling[:SHOWN_LINES])}")
 
 
 class ScriptOutcome(StrEnum):
@@ -39,7 +106,7 @@ class ScriptResult:
     syn_data_acked: int | None = None
     """The number of handshakes in the script that acknowledge SYN data; None unless the script passed."""
     syn_data_acked_read: int | None = None
-    """The same number according to fastopen's evidence: sockets with TCPI_OPT_SYN_DATA."""
+    """The number of handshakes with acknowledged SYN data in fastopen's evidence (TCPI_OPT_SYN_DATA)."""
     unread: int = 0
     """The number of sockets whose evidence was cleared by a disconnect."""
 
@@ -49,19 +116,6 @@ class ScriptResult:
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The numbers of scripts of a group by outcome."""
-
-    group: str
-    passed: int
-    not_here: int
-    failed: int
-    compared: int
-    """The number of scripts that passed, and therefore have evidence to compare."""
-    agree: int
 
 
 @dataclass(frozen=True)
@@ -80,26 +134,24 @@ class Conformance:
             for result in self.results
         )
 
-    def tallies(self) -> Iterator[Tally]:
-        """Yield the numbers of scripts by outcome, for each folder of scripts."""
+    def groups(self) -> dict[str, list[ScriptResult]]:
+        """Return the results by the folder of their scripts, and then all of them."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
-        return starmap(self._tally, groups.items())
-
-    def total(self) -> Tally:
-        return self._tally("all", self.results)
+        return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
         """Return a summary in one line, which `kernel info` shows later."""
-        total = self.total()
-        count = len(self.results)
-        said = [f"packetdrill, Linux {self.linux}, {self.engine}: {total.passed} of {count} scripts pass"]
-        if total.not_here:
-            said.append(f"{total.not_here} test features that it lacks")
-        if total.failed:
-            said.append(f"{total.failed} fail")
-        said.append(f"evidence agrees with {total.agree} of {total.compared}")
+        count = Counter(result.outcome for result in self.results)
+        agrees = Counter(result.agrees for result in self.results)
+        passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
+        said = [f"packetdrill, Linux {self.linux}, {self.engine}: {passed}"]
+        if count[ScriptOutcome.NOT_HERE]:
+            said.append(f"{count[ScriptOutcome.NOT_HERE]} test features that it lacks")
+        if count[ScriptOutcome.FAILED]:
+            said.append(f"{count[ScriptOutcome.FAILED]} fail")
+        said.append(f"evidence agrees with {agrees[True]} of {agrees[True] + agrees[False]}")
         return ", ".join(said)
 
     def as_json(self) -> dict[str, Any]:
@@ -110,13 +162,6 @@ class Conformance:
             "line": self.line(),
             "scripts": [{**asdict(result), "agrees": result.agrees} for result in self.results],
         }
-
-    @staticmethod
-    def _tally(group: str, results: Sequence[ScriptResult]) -> Tally:
-        count = Counter(result.outcome for result in results)
-        compared = [result.agrees for result in results if result.agrees is not None]
-        outcomes = (count[ScriptOutcome.PASSED], count[ScriptOutcome.NOT_HERE], count[ScriptOutcome.FAILED])
-        return Tally(group, *outcomes, len(compared), sum(compared))
 
 
 def conform(
@@ -172,11 +217,8 @@ def _records(
 
 def _result(script: Script, record: dict[str, Any] | None, linux: str) -> ScriptResult:
     if record is None:
-        return ScriptResult(
-            script.name,
-            ScriptOutcome.NOT_HERE,
-            "needs IPv6, which conform does not use in virtual time",
-        )
+        why = "needs IPv6, which conform does not use in virtual time"
+        return ScriptResult(script.name, ScriptOutcome.NOT_HERE, why)
     took_ms = record["took_ms"]
     if record["exit_code"] == 0:
         known = [socket for socket in record["sockets"] if socket["is_known"]]
@@ -190,14 +232,13 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
             len(record["sockets"]) - len(known),
         )
     said = _complaint(script, record)
-    reason: Known | None = known_reason(script.name, said, linux)
-    if reason is not None:
-        return ScriptResult(script.name, ScriptOutcome.NOT_HERE, reason.words, took_ms)
-    return ScriptResult(script.name, ScriptOutcome.FAILED, said, took_ms)
+    reason = known_reason(script.name, said, linux)
+    outcome = ScriptOutcome.FAILED if reason is None else ScriptOutcome.NOT_HERE
+    return ScriptResult(script.name, outcome, reason or said, took_ms)
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return why a script failed: packetdrill's output from the script's name on, or its time limit."""
+    """Return why a script failed: it took too long, or packetdrill's message, which begins with its name."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

@@ -28,7 +28,7 @@ DEFINITIONS_IPV6: Final = (
 )
 SUITE: Final = Path("gtests/net/tcp/fastopen")
 COMMON: Final = Path("gtests/net/common")
-# Scripts call this to set sysctls. It is a link, so a copy of packetdrill's folder without links lacks it.
+# Scripts call this program to set sysctls. It is a symbolic link, which copies of packetdrill may lack.
 SET_SYSCTLS: Final = "set_sysctls.py"
 KERNEL_SCRIPTS: Final = "tcp_fastopen_*.pkt"
 _OPTION: Final = re.compile(r"^(--[a-z_]+)=", re.MULTILINE)
@@ -41,7 +41,7 @@ _SEGMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class Script:
-    """A script in the work folder. `name` is for people, `path` is relative to that folder."""
+    """A script in the work folder. `name` is for people; `path` is relative to the work folder."""
 
     name: str
     path: Path
@@ -52,7 +52,8 @@ class Script:
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
-        """Return the arguments, except options that the script sets, which the arguments would override."""
+        """Return packetdrill's arguments. They leave out options that the script sets, because arguments
+        would override these."""
         own = set(_OPTION.findall(self.text))
         given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
         return [argument for argument in given if argument.split("=")[0] not in own]
@@ -120,38 +121,32 @@ def _copy(folder: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """A reason why scripts cannot pass on some versions of Linux."""
+    """A reason why a script cannot pass on newer versions of Linux."""
 
-    scripts: tuple[str, ...]
-    """The names of the scripts, without their group."""
+    script: str
+    """The name of the script, without its group."""
     says: str
-    """A part of packetdrill's message, so that other faults of the same scripts remain failures."""
+    """A part of packetdrill's message, so that other faults of the same script remain failures."""
+    since: str
+    """The first version on which the script cannot pass any more."""
     words: str
-    since: str = ""
-    """The oldest version on which the scripts can pass; empty if there is no such limit."""
-    until: str = ""
-    """The first version on which the scripts cannot pass any more; empty if there is no such limit."""
-
-    def applies_to(self, linux: str) -> bool:
-        """Return True if the scripts cannot pass on this version."""
-        version = version_key(linux)
-        too_old = bool(self.since) and version < version_key(self.since)
-        return too_old or (bool(self.until) and version >= version_key(self.until))
 
 
 KNOWN: Final = (
     Known(
-        ("client-ack-dropped-then-recovery-ms-timestamps",),
+        "client-ack-dropped-then-recovery-ms-timestamps",
         "tcp_window: expected: 256",
+        "6.18",
         "expects the window of an older kernel (win 256); the copy in the source of Linux 6.18 and newer"
         " names none",
-        until="6.18",
     ),
 )
 
 
-def known_reason(script: str, complaint: str, linux: str) -> Known | None:
+def known_reason(script: str, complaint: str, linux: str) -> str | None:
     """Return the known reason for a script's error message on this Linux version; None if there is none."""
-    name = script.rpartition("/")[2]
-    fitting = (known for known in KNOWN if name in known.scripts and known.says in complaint)
-    return next((known for known in fitting if known.applies_to(linux)), None)
+    name, version = script.rpartition("/")[2], version_key(linux)
+    for known in KNOWN:
+        if name == known.script and known.says in complaint and version >= version_key(known.since):
+            return known.words
+    return None

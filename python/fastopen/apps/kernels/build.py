@@ -5,8 +5,10 @@ import errno
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,6 @@ from typing import IO, Final
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
-from fastopen.apps.kernels.machine import MAKE_ROOM, TOOLS, check_processor, check_room
 from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs
@@ -35,6 +36,26 @@ from fastopen.engines.kernels.manifest import (
 from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
 
+# The Debian package of each program that the build calls.
+TOOLS: Final = {
+    "gcc": "gcc libc6-dev",
+    "ld": "binutils",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "patch": "patch",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+# Space for the package, the needed part of the source and the objects; see docs/measurements/kernel.md.
+NEEDED_BYTES: Final = 1_000_000_000
+MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on another disk"
+LOCK: Final = ".lock"
+PREFIX: Final = ".build-"
+LOG: Final = "build.log"
+SHOWN_LINES: Final = 3
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -49,8 +70,24 @@ class Stage:
 Watcher = Callable[[Stage], None]
 
 
-LOCK: Final = ".lock"
-PREFIX: Final = ".build-"
+def check_processor() -> None:
+    """Raise MachineError if the virtual engine's kernel cannot run on this machine."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        raise MachineError(
+            f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
+            "use --engine host",
+        )
+
+
+def check_room(folder: Path) -> None:
+    """Raise MachineError if the disk of `folder` has too little free space for a build."""
+    space = os.statvfs(folder)
+    free = space.f_bavail * space.f_frsize
+    if free < NEEDED_BYTES:
+        raise MachineError(
+            f"{folder} has {free / 1e6:.0f} MB free and a kernel's build needs {NEEDED_BYTES / 1e6:.0f} MB",
+            MAKE_ROOM,
+        )
 
 
 @contextlib.contextmanager
@@ -72,15 +109,8 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
         for left in folder.glob(f"{PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
-        work = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
-        try:
-            yield work
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-
-
-LOG: Final = "build.log"
-SHOWN_LINES: Final = 3
+        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=folder, ignore_cleanup_errors=True) as work:
+            yield Path(work)
 
 
 @dataclass(frozen=True)
@@ -142,8 +172,14 @@ class _Job:
 
 
 def _build(job: _Job) -> Built:
-    source = _source(job)
-    key = _key(source, job.recipe)
+    if job.request.source is not None:
+        source = given_source(job.request.source)
+    else:
+        job.watch(Stage("asking apt", "for the newest kernel source"))
+        apt = Apt(job.work / "apt")
+        source = packaged_source(apt, apt.newest(job.request.series))
+    inputs = "\n".join([source.identity, job.recipe.config_sha256, job.recipe.patches_sha256])
+    key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
         if kernel.name.endswith(f"-{key}") and not job.request.force:
             return Built(kernel, new=False)
@@ -170,15 +206,6 @@ def _build(job: _Job) -> Built:
     return Built(_install(job, program, manifest), new=True)
 
 
-def _source(job: _Job) -> KernelSource:
-    if job.request.source is not None:
-        return given_source(job.request.source)
-    job.watch(Stage("asking apt", "for the newest kernel source"))
-    apt = Apt(job.work / "apt")
-    package = apt.newest(job.request.series)
-    return packaged_source(apt, package)
-
-
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
     """Unpack the source into `tree`. Raises InputError if a given source is damaged or a link leads out."""
     try:
@@ -190,11 +217,6 @@ def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
         raise InputError(f"cannot be unpacked; {message}", str(job.request.source), remedy) from None
     if job.request.source is not None and (link := link_that_leads_out(tree)) is not None:
         raise InputError(f"contains a link to a place outside it: {link}", str(job.request.source))
-
-
-def _key(source: KernelSource, recipe: Recipe) -> str:
-    inputs = "\n".join([source.identity, recipe.config_sha256, recipe.patches_sha256])
-    return hashlib.sha256(inputs.encode()).hexdigest()[:8]
 
 
 def _manifest(

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,9 +85,13 @@ def given_source(path: Path) -> KernelSource:
 
 def _digest_of(folder: Path) -> str:
     """Return a digest of names, sizes and modification times. Reading the contents would take longer."""
+    files: list[tuple[str, os.stat_result]] = []
+    for root, _, names in os.walk(folder):
+        paths = (os.path.join(root, name) for name in names)
+        files += ((os.path.relpath(path, folder), os.lstat(path)) for path in paths)
     digest = hashlib.sha256()
-    for path, status in sorted(_files(folder)):
-        line = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n"
+    for name, status in sorted(files):
+        line = f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n"
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
 
@@ -101,10 +105,3 @@ def link_that_leads_out(tree: Path) -> str | None:
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
                 return f"{path.relative_to(inside)} -> {os.readlink(path)}"
     return None
-
-
-def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(root, name)
-            yield os.path.relpath(path, folder), os.lstat(path)

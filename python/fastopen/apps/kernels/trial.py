@@ -49,8 +49,9 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
         raise MachineError("gcc cannot compile a small program", "apt-get install libc6-dev") from None
     first = _boot(kernel, arguments, program, work, log)
     facts = dict(line.split(" ", 1) for line in first if " " in line)
-    if not first or "trial done" not in first:
-        raise MachineError(f"the kernel was built but its trial boot failed: {_last(first)}")
+    if "trial done" not in first:
+        last = "; ".join(first[-3:]) or "it printed nothing"
+        raise MachineError(f"the kernel was built but its trial boot failed: {last}")
     slept = int(facts["slept_ns"])
     if not SLEPT_NS <= slept <= SLEPT_NS + SLACK_NS:
         raise MachineError(f"the kernel was built but does not keep virtual time: 600 s took {slept} ns")
@@ -64,7 +65,8 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot with `program`, which sleeps for ten virtual minutes, as first process, and return its output."""
+    """Boot the kernel with `program` as its first process, and return the output. The program sleeps for ten
+    minutes of virtual time."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:
@@ -84,7 +86,3 @@ def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO
     log.flush()
     lines = ended.stdout.decode(errors="replace").splitlines()
     return [line for line in lines if not line.startswith("reboot:")]
-
-
-def _last(lines: list[str]) -> str:
-    return "; ".join(lines[-3:]) or "it printed nothing"

@@ -3,14 +3,16 @@
 import base64
 import os
 import re
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from fastopen.apps.record.events import EVENTS, Log, NetworkExchange
 from fastopen.apps.record.har import Loaded
-from fastopen.apps.record.netlog import ARGUMENTS as NETLOG
+from fastopen.apps.record.wacz import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
@@ -18,9 +20,6 @@ from fastopen.contract.clients import CHROMIUM
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize
-import socket
-from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 # Frames of other sites stay in the page's process, so that the page's session reports their requests.
 ARGUMENTS: Final = (
@@ -36,6 +35,7 @@ MAX_RECEIVED_BYTES: Final = 2**30
 MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
 TURN_MS: Final = 8000
+HANDSHAKE_TIMEOUT_S: Final = 3.0
 # The size of the page in a window of Chromium in a world (docs/dev/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
@@ -103,17 +103,10 @@ class Recorder(Closing):
             session.send("Network.enable", bounds)
             session.send("Page.enable")
             page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
-            deadline = time.monotonic() + timeout_s
-            while log.load_at is None:
-                if time.monotonic() > deadline:
-                    still = f"{log.open()} requests open"
-                    raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
-                page.wait_for_timeout(STEP_MS)
-                _check(log)
-            deadline = time.monotonic() + settle_s
-            while log.open() and time.monotonic() < deadline:
-                page.wait_for_timeout(STEP_MS)
-                _check(log)
+            if not _wait_until(lambda: log.load_at is not None, page, log, timeout_s):
+                still = f"{log.open()} requests open"
+                raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
+            _wait_until(lambda: not log.open(), page, log, settle_s)
             _wait_for_turn(page)
             log.give_heads()
             screenshot = None
@@ -141,12 +134,19 @@ def _wait_for_turn(page: "Page") -> None:
         raise LoadError(f"its script blocked the page for {TURN_MS // 1000} s") from None
 
 
-def _check(log: Log) -> None:
-    """Raise LoadError if the page has received too many bytes or made too many requests."""
-    if log.received_bytes > MAX_RECEIVED_BYTES:
-        raise LoadError(f"it sent more than {MAX_RECEIVED_BYTES >> 20:,} MiB")
-    if len(log.exchanges) > MAX_REQUESTS:
-        raise LoadError(f"it made more than {MAX_REQUESTS:,} requests")
+def _wait_until(done: Callable[[], bool], page: "Page", log: Log, limit_s: float) -> bool:
+    """Wait until `done` returns True, and return False if this takes longer than `limit_s`. Raises LoadError
+    if the page receives too many bytes or makes too many requests."""
+    deadline = time.monotonic() + limit_s
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        page.wait_for_timeout(STEP_MS)
+        if log.received_bytes > MAX_RECEIVED_BYTES:
+            raise LoadError(f"it sent more than {MAX_RECEIVED_BYTES >> 20:,} MiB")
+        if len(log.exchanges) > MAX_REQUESTS:
+            raise LoadError(f"it made more than {MAX_REQUESTS:,} requests")
+    return True
 
 
 def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
@@ -174,9 +174,6 @@ def _why_it_ended(message: str) -> str:
     return fatal[1] if fatal else message.strip().splitlines()[0]
 
 
-TIMEOUT_S: Final = 3.0
-
-
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
     """Measure a TCP handshake, in ms, with each host for which no handshake was recorded."""
     seen: set[str] = set()
@@ -196,7 +193,7 @@ def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, flo
 def _handshake_ms(address: tuple[str, int]) -> float | None:
     started = time.perf_counter()
     try:
-        with socket.create_connection(address, TIMEOUT_S):
+        with socket.create_connection(address, HANDSHAKE_TIMEOUT_S):
             return round((time.perf_counter() - started) * 1000, 3)
     except OSError:
         return None

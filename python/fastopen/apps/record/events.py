@@ -2,7 +2,7 @@
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/"""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,19 +35,11 @@ class NetworkExchange:
     body: tuple[str, bool] | None = None
     """The body as the browser returns it, and True if it is base64."""
     on_the_wire: bool = False
-    """True if the browser's network stack reports the heads (`_Heads`)."""
+    """True if the browser's network stack reports the header fields."""
     sent: Mapping[str, str] | None = None
     """Header fields as they were sent; None if the network stack does not report them."""
     got: Mapping[str, str] | None = None
     """The response's header fields as they were received; None if they are not reported."""
-
-
-@dataclass
-class _Heads:
-    """All header fields of the requests with one id, from the network stack, in the order of redirects."""
-
-    sent: list[Mapping[str, str]] = field(default_factory=list)
-    got: list[Mapping[str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -60,7 +52,9 @@ class Log:
     received_bytes: int = 0
     """The size of all bodies so far, before they are decoded."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
-    _heads: defaultdict[str, _Heads] = field(default_factory=lambda: defaultdict(_Heads))
+    _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
+    """The header fields from the network stack by the id of requests, in the order of redirects."""
+    _got: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:
         """Process one event. Events of unknown requests are ignored."""
@@ -73,9 +67,9 @@ class Log:
         elif name == "Network.requestWillBeSent":
             self._asked(event)
         elif name == "Network.requestWillBeSentExtraInfo":
-            self._heads[event["requestId"]].sent.append(event["headers"])
+            self._sent[event["requestId"]].append(event["headers"])
         elif name == "Network.responseReceivedExtraInfo":
-            self._heads[event["requestId"]].got.append(event["headers"])
+            self._got[event["requestId"]].append(event["headers"])
         elif event.get("requestId") in self._current:
             self._on_event(self._current[event["requestId"]], name, event)
 
@@ -83,11 +77,12 @@ class Log:
         return sum(one.ended is None for one in self.exchanges)
 
     def give_heads(self) -> None:
-        """Give each request its heads. Call this when all events have come."""
-        heads = {identity: (iter(of.sent), iter(of.got)) for identity, of in self._heads.items()}
+        """Move the header fields to their requests. Call this once, when all events have come."""
         for one in self.exchanges:
-            if one.on_the_wire and one.id in heads:
-                one.sent, one.got = (next(left, None) for left in heads[one.id])
+            if one.on_the_wire:
+                sent, got = self._sent[one.id], self._got[one.id]
+                one.sent = sent.popleft() if sent else None
+                one.got = got.popleft() if got else None
 
     def _asked(self, event: Mapping[str, Any]) -> None:
         before = self._current.get(event["requestId"])

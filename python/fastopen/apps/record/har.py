@@ -71,7 +71,7 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 
     return {
         "id": identity,
-        # Chrome's convention: the URL that was requested.
+        # As in HARs of Chrome, the title is the requested URL.
         "title": page.url,
         "startedDateTime": _moment(first["wallTime"]),
         "pageTimings": {"onContentLoad": after(page.log.content_at), "onLoad": after(page.log.load_at)},
@@ -83,6 +83,8 @@ def _page(page: Loaded, identity: str, entries: list[dict[str, Any]]) -> dict[st
 def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
     asked, response = exchange.asked, exchange.response or {}
     timings = _timings(exchange)
+    prefetched = "prefetch" if response.get("fromPrefetchCache") else None
+    cache = "disk" if response.get("fromDiskCache") else prefetched
     entry = {
         "pageref": page,
         "startedDateTime": _moment(asked["wallTime"]),
@@ -93,17 +95,11 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
         "timings": timings,
         "_initiator": asked.get("initiator", {}),
         "_resourceType": str(asked.get("type", "Other")).lower(),
-        "_fromCache": _cache(response),
+        "_fromCache": cache,
         "serverIPAddress": str(response.get("remoteIPAddress", "")).strip("[]"),
         "connection": str(response.get("connectionId") or ""),
     }
     return {key: value for key, value in entry.items() if value not in (None, "")}
-
-
-def _cache(response: Mapping[str, Any]) -> str | None:
-    if response.get("fromDiskCache"):
-        return "disk"
-    return "prefetch" if response.get("fromPrefetchCache") else None
 
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
@@ -142,11 +138,13 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
 def _request(exchange: NetworkExchange) -> dict[str, Any]:
     request, response = exchange.asked["request"], exchange.response or {}
     posted = request.get("postData")
+    fields = request.get("headers", {})
+    mime = next((value for name, value in fields.items() if name.lower() == "content-type"), "")
     return {
         "method": request["method"],
         "url": request["url"],
         "httpVersion": _version(response),
-        "headers": _headers(exchange.sent or response.get("requestHeaders") or request.get("headers", {})),
+        "headers": _headers(exchange.sent or response.get("requestHeaders") or fields),
         "queryString": [
             {"name": name, "value": value}
             for name, value in parse_qsl(urlsplit(request["url"]).query, keep_blank_values=True)
@@ -154,18 +152,14 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
         "cookies": [],
         "headersSize": -1,
         "bodySize": len(posted.encode()) if posted else 0,
-        **({"postData": {"mimeType": _posted_type(request), "text": posted}} if posted else {}),
+        **({"postData": {"mimeType": mime, "text": posted}} if posted else {}),
     }
-
-
-def _posted_type(request: Mapping[str, Any]) -> str:
-    return next((v for k, v in request.get("headers", {}).items() if k.lower() == "content-type"), "")
 
 
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(exchange.got or response.get("headers", {}))
-    # Chromium reports here the bytes that had been received when the head was complete: the head's size.
+    # Chromium's figure for a response is the number of bytes up to the end of its head: the head's size.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)

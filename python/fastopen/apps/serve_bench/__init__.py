@@ -1,6 +1,1 @@
 """Benchmark servers: run transactions at fixed rates or from some clients; measure latency and CPU time."""
-
-from fastopen.apps.serve_bench.asked import Bench, packaged_benches, read_bench
-from fastopen.apps.serve_bench.cells import ARMS, BenchCell, cells_of
-from fastopen.apps.serve_bench.results import BenchResult, CellRow
-from fastopen.apps.serve_bench.running import run_bench

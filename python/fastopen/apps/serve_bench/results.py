@@ -1,16 +1,22 @@
-"""Compute the results of a server benchmark: a row for each cell, with intervals over the repeats."""
+"""Run the jobs of a server benchmark, and compute a row for each cell, with intervals over the repeats."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
 
 from fastopen.analysis.statistics.bootstrap import Interval, median_interval
-from fastopen.apps.serve_bench.asked import Bench, flood_words
-from fastopen.apps.serve_bench.cells import BenchCell
-from fastopen.contract import ServerCore, TransactionsRecord, WorldRecord
+from fastopen.apps.serve_bench.bench import Bench, BenchCell, cells_of, flood_words, jobs_of
+from fastopen.common.errors import MachineError
+from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
+from fastopen.engines import HostEngine, VirtualEngine, find_program, kernels
+from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
+from fastopen.engines.host import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 # The core's time does not count as the server's if other processes used more than this share of the core.
@@ -33,6 +39,9 @@ OF_SERVER: Final = (
     "TCPAbortOnMemory",
     "RetransSegs",
 )
+# Faults of the machine, not of the server. Such transactions are repeated, in up to ATTEMPTS attempts.
+DISTURBED: Final = (InvalidKind.LINK_LATE, InvalidKind.GENERATOR_LATE)
+ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,10 @@ class BenchFigure:
     n: int
 
 
-def figure(values: Sequence[float], seed: int) -> BenchFigure | None:
-    """Return the median of the values with its interval; None if there are no values."""
-    return BenchFigure(median(values), median_interval(values, seed), len(values)) if values else None
+def figure(values: Iterable[float | None], seed: int) -> BenchFigure | None:
+    """Return the median of the known values with its interval; None if no value is known."""
+    known = [value for value in values if value is not None]
+    return BenchFigure(median(known), median_interval(known, seed), len(known)) if known else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
@@ -65,12 +75,15 @@ def is_alone(core: ServerCore) -> bool:
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
+    """Return the processor time of the server's threads per transaction."""
     if record.core is None or not record.answered:
         return None
     return record.core.server_threads_us / record.answered
 
 
 def core_us(record: TransactionsRecord) -> float | None:
+    """Return the busy time of the server's core per transaction. None if other processes used this core, if
+    another core received the server's packets, or if nothing was measured."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -87,7 +100,7 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """A cell, its valid records by repeat, and the baseline's valid records."""
+    """A cell and its valid records by repeat, with those of its baseline: the same cell without TFO."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -98,15 +111,12 @@ class CellRow:
     """Maps each kind of invalid record to the number of such records and the detail of the first one."""
     seed: int
 
-    @cached_property
-    def latency_us(self) -> dict[int, int]:
-        """Return the histogram of latencies over all repeats."""
-        return _added(one.latency_us for one in self.records.values())
-
-    @cached_property
-    def lateness_us(self) -> dict[int, int]:
-        """Return the histogram of the transactions' lateness over all repeats."""
-        return _added(one.lateness_us for one in self.records.values())
+    def histogram(self, name: str) -> dict[Any, int]:
+        """Add up the records' counts in the field `name`, such as `latency_us`, by key."""
+        added: Counter[Any] = Counter()
+        for one in self.records.values():
+            added.update(dict(getattr(one, name)))
+        return dict(added)
 
     def total(self, name: str) -> int:
         return sum(getattr(one, name) for one in self.records.values())
@@ -116,42 +126,39 @@ class CellRow:
         """Return the responses per second, from the first to the last one; None if there are too few."""
         return self._rate("answered", "answered_over_us")
 
-    @property
-    def arrivals_per_second(self) -> float | None:
-        """Return the measured number of transactions begun per second; None if too few began."""
-        return self._rate("begun", "arrived_over_us")
-
     def _rate(self, count: str, over_us: str) -> float | None:
         over, intervals = self.total(over_us), self.total(count) - len(self.records)
         return intervals * 1e6 / over if over and intervals > 0 else None
 
-    def counted(self, name: str) -> int:
-        return sum(one.counters.origins.get(name, 0) for one in self.records.values())
-
     @property
-    def segments(self) -> BenchFigure | None:
-        """Return the median, over the repeats, of the server's TCP segments per transaction."""
-        return self._figure([segments(one) for one in self.records.values()])
+    def server_counters(self) -> dict[str, int]:
+        """Return the counters of OF_SERVER that grew, with their growth over all repeats."""
+        counted = {
+            name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
+            for name in OF_SERVER
+        }
+        return {name: growth for name, growth in counted.items() if growth}
 
-    @property
-    def threads_us(self) -> BenchFigure | None:
-        return self._figure([threads_us(one) for one in self.records.values()])
-
-    @property
-    def core_us(self) -> BenchFigure | None:
-        return self._figure([core_us(one) for one in self.records.values()])
+    def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
+        """Return the median of a measure of the records, such as `segments`; None if no record has it."""
+        return figure(map(measure, self.records.values()), self.seed)
 
     @property
     def threads_change(self) -> BenchFigure | None:
         """Return the median change of the threads' time, in percent of the baseline in the same repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
-        return self._figure([100 * (after - before) / before for before, after in pairs if before and after])
-
-    def _figure(self, values: Sequence[float | None]) -> BenchFigure | None:
-        return figure([value for value in values if value is not None], self.seed)
+        changes = (100 * (after - before) / before for before, after in pairs if before and after)
+        return figure(changes, self.seed)
 
     def as_json(self) -> dict[str, Any]:
+        latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")
+        over = {
+            "segments": self.over_repeats(segments),
+            "cpu_threads_us": self.over_repeats(threads_us),
+            "cpu_threads_change_percent": self.threads_change,
+            "cpu_core_us": self.over_repeats(core_us),
+        }
         return {
             "arm": self.cell.arm,
             "arrivals": {self.cell.arrivals: self.cell.count},
@@ -164,28 +171,17 @@ class CellRow:
             **{
                 name: self.total(name) for name in ("begun", "not_begun", "answered", "syn_data", "fallbacks")
             },
-            "failures": _added(one.failures for one in self.records.values()),
+            "failures": self.histogram("failures"),
             "per_second": self.per_second,
-            "arrivals_per_second": self.arrivals_per_second,
-            "latency_us": {f"{p:g}": percentile(self.latency_us, p) for p in PERCENTILES},
+            "arrivals_per_second": self._rate("begun", "arrived_over_us"),
+            "latency_us": {f"{p:g}": percentile(latency_us, p) for p in PERCENTILES},
             "late": self.total("late"),
-            "lateness_us": {f"{p:g}": percentile(self.lateness_us, p) for p in PERCENTILES},
+            "lateness_us": {f"{p:g}": percentile(lateness_us, p) for p in PERCENTILES},
             "retransmits": self.total("retransmits"),
             "flood_syns": self.total("flood_syns"),
-            "segments": self.segments and asdict(self.segments),
-            "cpu_threads_us": self.threads_us and asdict(self.threads_us),
-            "cpu_threads_change_percent": self.threads_change and asdict(self.threads_change),
-            "cpu_core_us": self.core_us and asdict(self.core_us),
-            "server_counters": {name: self.counted(name) for name in OF_SERVER if self.counted(name)},
+            **{name: one and asdict(one) for name, one in over.items()},
+            "server_counters": self.server_counters,
         }
-
-
-def _added(counts: Iterable[Any]) -> dict[Any, int]:
-    """Add up counts by key. Each item is a dict or a list of pairs of key and count."""
-    added: Counter[Any] = Counter()
-    for one in counts:
-        added.update(dict(one))
-    return dict(added)
 
 
 @dataclass(frozen=True)
@@ -205,18 +201,16 @@ class BenchResult:
             cell: {repeat: one for repeat, one in self.records.get(number, {}).items() if one.valid}
             for number, cell in enumerate(self.cells)
         }
-        baselines = {cell.others: cell for cell in self.cells if cell.is_baseline}
         rows = []
         for number, cell in enumerate(self.cells):
-            baseline = baselines.get(cell.others)
             records = self.records.get(number, {})
             reasons: dict[str, tuple[int, str]] = {}
             for record in records.values():
                 for reason in record.invalid[:1]:
                     count, first = reasons.get(reason.kind, (0, reason.detail))
                     reasons[reason.kind] = count + 1, first
-            compared = valid[baseline] if baseline is not None and baseline != cell else {}
-            rows.append(CellRow(cell, valid[cell], compared, len(records), reasons, self.bench.seed))
+            baseline = {} if cell.arm == "off" else valid.get(replace(cell, arm="off"), {})
+            rows.append(CellRow(cell, valid[cell], baseline, len(records), reasons, self.bench.seed))
         return rows
 
     @property
@@ -237,3 +231,72 @@ class BenchResult:
             "published": dict(self.bench.published),
             "rows": [row.as_json() for row in self.rows],
         }
+
+
+def run_bench(
+    bench: Bench,
+    engine: Literal["host", "virtual"],
+    kernel: str | None,
+    server: Sequence[str] | None,
+    server_listen: bool,
+    watch: Callable[[str, int, int], None],
+) -> BenchResult:
+    """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
+
+    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError."""
+    cells = cells_of(bench)
+    repeats = bench.repeats if engine == "host" else 1
+    program = find_program()
+    runner: WorldEngine = (
+        HostEngine(program, 1)
+        if engine == "host"
+        else VirtualEngine(program, kernels.find(kernel), min(len(os.sched_getaffinity(0)), len(cells)))
+    )
+    jobs = list(jobs_of(bench, cells, repeats, _located(server), server_listen))
+    worlds: list[WorldRecord] = []
+    records: dict[int, dict[int, TransactionsRecord]] = defaultdict(dict)
+    # In real time the jobs run one after another, in rounds, which makes their comparison fair.
+    batches = [jobs] if engine == "virtual" else [[job] for job in jobs]
+    made = chain.from_iterable(_records(runner, batch, worlds) for batch in batches)
+    for done, record in enumerate(made, start=1):
+        number, repeat = (int(part) for part in record.job.split("#"))
+        records[number][repeat] = record
+        watch(f"{cells[number].arm} {cells[number].factors['load']}", done, len(jobs))
+    return BenchResult(bench, engine, tuple(cells), records, worlds[-1] if worlds else None)
+
+
+def _located(server: Sequence[str] | None) -> list[str] | None:
+    """Return the command with absolute paths for arguments that are files."""
+    if server is None:
+        return None
+    return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
+
+
+def _records(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> Iterator[TransactionsRecord]:
+    """Yield the records of the jobs. Jobs that the machine disturbed are repeated."""
+    for attempt in range(1, ATTEMPTS + 1):
+        again = []
+        for record in _run_once(engine, jobs, worlds):
+            if attempt < ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
+                again.append(record.job)
+            else:
+                yield record
+        jobs = [job for job in jobs if job.id in again]
+
+
+def _run_once(
+    engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
+) -> list[TransactionsRecord]:
+    records = []
+    # Each job runs in its own kernel, as on a machine that has just started: the kernel counts orphaned
+    # sockets and memory of all its namespaces, and a flood leaves many.
+    for event in engine.run_together(([job] for job in jobs), {}):
+        if isinstance(event, TransactionsDone):
+            records.append(event.record)
+        elif isinstance(event, WorldBuilt):
+            worlds.append(event.record)
+        elif isinstance(event, JobEnded) and event.fault is not None:
+            raise MachineError(event.fault)
+    return records

@@ -1,12 +1,14 @@
 """Define `fastopen validate bodies`: compare a page's requests with its recording, using recorded bodies."""
 
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from fastopen.apps.validate.bodies_loads import BodiesValidation, validate_bodies
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
 from fastopen.cli.progress import page_watchers
@@ -16,6 +18,60 @@ from fastopen.cli.tables import print_grid
 from fastopen.common.errors import unwritable
 from fastopen.common.grid import entries, figures, keys, listing
 from fastopen.common.user_files import write_file
+from fastopen.contract import LoadRecord, Origins
+from fastopen.contract.clients import CHROMIUM
+from fastopen.experiments import BASELINE
+from fastopen.pages import ImportedPage
+from fastopen.workflows.differences import TwoTimes
+
+# The number of requests to list for each page, and the longest part of each to print.
+SHOWN: Final = 5
+WIDTH: Final = 150
+
+
+@dataclass(frozen=True)
+class BodiesValidation(TwoTimes):
+    """One load of a recorded page. Times are in ms, None if unknown or if the load did not finish."""
+
+    page: str
+    recorded: int
+    """The number of requests in the recording."""
+    asked: int
+    """The number of recorded requests that the browser made."""
+    missing: tuple[str, ...]
+    """The recorded requests that the browser did not make: method and URL."""
+    matched: int
+    """The number of the browser's requests that the recording answers."""
+    matched_nearest: int
+    """The number of matched requests whose port or query differs from the recorded one."""
+    unmatched: tuple[str, ...]
+    """The browser's requests that the recording does not answer: method and URL."""
+    recorded_bytes: int
+    """The size of the recorded bodies."""
+    received_bytes: int
+    recorded_plt_ms: float | None
+    """The page load time in the recording, over the recorded network."""
+    plt_ms: float | None
+    invalid: tuple[str, ...]
+    """The reasons why the load is invalid."""
+    screenshots: dict[str, bytes | None]
+    """PNGs by the word for them in file names: `recorded` and `replayed`."""
+
+    @property
+    def asked_percent(self) -> float:
+        return 100 * self.asked / self.recorded
+
+    @property
+    def times_ms(self) -> tuple[float | None, float | None]:
+        return self.recorded_plt_ms, self.plt_ms
+
+    def as_json(self) -> dict[str, Any]:
+        names = (
+            *("page", "recorded", "asked", "asked_percent", "missing", "matched", "matched_nearest"),
+            *("unmatched", "recorded_bytes", "received_bytes", "recorded_plt_ms", "plt_ms"),
+            *("difference_percent", "invalid"),
+        )
+        return {name: getattr(self, name) for name in names}
 
 
 @with_settings
@@ -36,12 +92,16 @@ def bodies(
     """Load each page in Chromium with its recorded responses, and print which recorded requests it made.
 
     Exit codes: 0 done; 1 a load is invalid."""
-    network, loads = one_network(rtt, down, up), loading.page_loads()
+    networks, loads = [one_network(rtt, down, up)], loading.page_loads()
+    client = {"kind": CHROMIUM.label, "screenshot": screenshots is not None}
+    found: list[BodiesValidation] = []
     imported = reading.pages(pages, quiet=quiet)
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
-        found = list(
-            validate_bodies(imported, network, loads, screenshots=screenshots is not None, watch=watch)
-        )
+        for one in imported:
+            watcher, recorded = watch(one.page.name), Origins(bodies="recorded")
+            with loads.run(one, networks, client, [BASELINE.name], watcher, origins=recorded) as run:
+                documents = [document for row, document in run.store.documents() if not row.superseded]
+            found += (_validated(one, document) for document in documents)
     if screenshots is not None:
         _write(screenshots, found)
     if json:
@@ -54,13 +114,40 @@ def bodies(
         raise typer.Exit(EXIT_FAULTS)
 
 
+def _validated(imported: ImportedPage, document: dict[str, Any]) -> BodiesValidation:
+    record = LoadRecord.model_validate(document)
+    picture = (document.get("browser") or {}).get("screenshot_png")
+    resources = imported.page.resources
+    answered = [request for request in record.requests if request.status is not None]
+    missing = set(range(len(resources))) - {request.resource for request in answered}
+    recorded_us = imported.recorded_plt_us
+    return BodiesValidation(
+        page=imported.page.name,
+        recorded=len(resources),
+        asked=len(resources) - len(missing),
+        missing=tuple(f"{resources[one].method} {resources[one].url}" for one in sorted(missing)),
+        matched=len(answered),
+        matched_nearest=sum(request.url is not None for request in answered),
+        unmatched=tuple(record.unmatched),
+        recorded_bytes=imported.page.body_bytes(),
+        received_bytes=sum(request.body_bytes for request in answered),
+        recorded_plt_ms=None if recorded_us is None else recorded_us / 1000,
+        plt_ms=None if record.plt_ns is None else record.plt_ns / 1e6,
+        invalid=tuple(f"{one.kind}: {one.detail}" for one in record.invalid),
+        screenshots={
+            "recorded": imported.screenshot,
+            "replayed": None if picture is None else base64.b64decode(picture),
+        },
+    )
+
+
 def _write(folder: Path, found: list[BodiesValidation]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
     for one in found:
-        for name, picture in (("recorded", one.recorded_screenshot), ("replayed", one.screenshot)):
+        for name, picture in one.screenshots.items():
             if picture is not None:
                 write_file(folder / f"{one.page.replace('/', '_')}.{name}.png", picture)
 
@@ -74,9 +161,9 @@ def _print(found: list[BodiesValidation]) -> None:
     rows = (
         entries(
             *(one.page, str(one.recorded), str(one.asked), shown(one.asked_percent)),
-            *(str(count) for count in (one.matched, one.nearest, len(one.unmatched))),
+            *(str(count) for count in (one.matched, one.matched_nearest, len(one.unmatched))),
             *(shown(size / 1000) for size in (one.recorded_bytes, one.received_bytes)),
-            *(shown(ms) for ms in (one.recorded_ms, one.replayed_ms)),
+            *(shown(ms) for ms in one.times_ms),
             shown(one.difference_percent, sign=True),
             tone="notable" if one.invalid else "",
         )
@@ -85,13 +172,8 @@ def _print(found: list[BodiesValidation]) -> None:
     print_grid(listing(columns, rows))
     screen = console()
     for one in found:
-        for what, listed in (("not asked for", one.missing), ("not in the recording", one.unmatched)):
-            for request in listed[:SHOWN]:
-                screen.print(Text(f"{one.page}: {what}: {request[:WIDTH]}"))
-            if len(listed) > SHOWN:
-                screen.print(Text(f"{one.page}: {what}: {len(listed) - SHOWN} more (--json lists them)"))
-        for reason in one.invalid[:2]:
-            screen.print(Text(f"{one.page}: invalid: {reason}"))
+        for line in _notes(one):
+            screen.print(Text(f"{one.page}: {line}"))
     legend = (
         "recorded: requests of the recording; asked: those that Chromium made; matched: requests that the"
         " recording answers, nearest: by another query or port; unmatched: answered with 404, or of unknown"
@@ -100,5 +182,10 @@ def _print(found: list[BodiesValidation]) -> None:
     screen.print(Text(legend, style="dim"))
 
 
-SHOWN = 5
-WIDTH = 150
+def _notes(one: BodiesValidation) -> Iterator[str]:
+    """Yield the requests that differ from the recording, and the first reasons why the load is invalid."""
+    for what, listed in (("not asked for", one.missing), ("not in the recording", one.unmatched)):
+        yield from (f"{what}: {request[:WIDTH]}" for request in listed[:SHOWN])
+        if len(listed) > SHOWN:
+            yield f"{what}: {len(listed) - SHOWN} more (--json lists them)"
+    yield from (f"invalid: {reason}" for reason in one.invalid[:2])

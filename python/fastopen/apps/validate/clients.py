@@ -1,12 +1,14 @@
 """Define `fastopen validate clients`: compare Chromium's requests and load times with the loader's."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from fastopen.apps.validate.clients_loads import ClientComparison, compare_clients
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
 from fastopen.cli.progress import page_watchers
@@ -14,6 +16,54 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.cli.tables import print_grid
 from fastopen.common.grid import entries, figures, keys, listing
+from fastopen.contract import LoadRecord
+from fastopen.contract.clients import CHROMIUM, LOADER
+from fastopen.experiments import BASELINE, HEADLINE, ArmName
+from fastopen.pages import ImportedPage, Page
+from fastopen.runs import RunStore
+from fastopen.workflows.differences import TwoTimes
+from fastopen.workflows.page_loads import last_records
+
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
+COMPARED: Final = (LOADER.label, CHROMIUM.label)
+# A load, and the number of resources that the browser's page cannot reproduce. None without a load.
+Found = tuple[LoadRecord, int] | None
+
+
+@dataclass(frozen=True)
+class ClientComparison(TwoTimes):
+    """A page's load by each client, or the medians of several samples. Times in ms; None if unfinished."""
+
+    page: str
+    arm: str
+    requests: int
+    """The number of resources that the loader requested."""
+    loader_ms: float | None
+    chromium_ms: float | None
+    missing: tuple[str, ...]
+    """The URLs that the loader requested and the browser did not."""
+    extra: int
+    """The number of the browser's requests that the loader did not make, or that the page does not have."""
+    invalid: tuple[str, ...]
+    """The reasons why a load is invalid, each with the client."""
+    unlike: int
+    """The number of resources that the browser's page cannot reproduce: left out, relocated, or early."""
+
+    @property
+    def same_requests(self) -> bool:
+        return not self.missing and not self.extra
+
+    @property
+    def times_ms(self) -> tuple[float | None, float | None]:
+        """Return the page load times of the loader and of the browser; None unless both loads are valid."""
+        return (None, None) if self.invalid else (self.loader_ms, self.chromium_ms)
+
+    def as_json(self) -> dict[str, Any]:
+        names = (
+            *("requests", "same_requests", "missing", "extra", "unlike", "loader_ms", "chromium_ms"),
+            *("difference_ms", "difference_percent", "invalid"),
+        )
+        return {"page": self.page, "transport": self.arm, **{name: getattr(self, name) for name in names}}
 
 
 @with_settings
@@ -41,10 +91,15 @@ def clients(
 
     With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
     compared. Exit codes: 0 done; 1 their requests differ, or a load is invalid."""
-    network, loads = one_network(rtt, down, up), loading.page_loads()
+    networks, loads = [one_network(rtt, down, up)], loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
+    both = {"kind": list(COMPARED)}
+    found: list[ClientComparison] = []
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
-        found = list(compare_clients(imported, network, loads, watch, draws=repeats))
+        for page in imported:
+            watcher = watch(page.name)
+            with loads.run(ImportedPage(page), networks, both, ARMS, watcher, draws=repeats) as run:
+                found += _comparisons(page, run.store, repeats)
     if json:
         print_json(
             {
@@ -52,7 +107,7 @@ def clients(
                 "engine": loads.engine,
                 "repeats": repeats,
                 "same_requests": all(one.same_requests for one in found),
-                "median_difference_percent": _median(found),
+                "median_difference_percent": _median_percent(found),
                 "loads": [one.as_json() for one in found],
             }
         )
@@ -62,7 +117,74 @@ def clients(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _median(found: list[ClientComparison]) -> float | None:
+def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
+    """Yield a comparison for each arm, of the last attempt of each load."""
+    cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
+    found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
+    for row, record in last_records(store):
+        cell = cells[row.cell]
+        unlike = 0
+        for world in store.world_records(row.job):
+            if (gaps := world.fidelity_gaps) is not None:
+                unlike = len({*gaps.left_out, *gaps.relocated, *gaps.early})
+        found[setups[cell.setup].client.label, cell.arm.name, row.repeat] = (record, unlike)
+    for arm in ARMS:
+        loads = [[found[client, arm, draw] for client in COMPARED] for draw in range(draws)]
+        yield _median([_compared(page, arm, loader, chromium) for loader, chromium in loads])
+
+
+def _compared(page: Page, arm: str, loader: Found, chromium: Found) -> ClientComparison:
+    wanted, asked = _asked(loader), _asked(chromium)
+    unknown = 0 if chromium is None else chromium[0].unknown_requests
+    return ClientComparison(
+        page=page.name,
+        arm=arm,
+        requests=len(wanted),
+        loader_ms=_plt_ms(loader),
+        chromium_ms=_plt_ms(chromium),
+        missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
+        extra=len(asked - wanted) + unknown,
+        invalid=(*_reasons(LOADER.label, loader), *_reasons(CHROMIUM.label, chromium)),
+        unlike=0 if chromium is None else chromium[1],
+    )
+
+
+def _reasons(client: str, found: Found) -> Iterator[str]:
+    if found is None:
+        yield f"{client}: no load"
+    else:
+        yield from (f"{client}: {one.kind}: {one.detail}" for one in found[0].invalid)
+
+
+def _asked(found: Found) -> set[int]:
+    """Return the indexes of the resources whose requests got a response."""
+    return set() if found is None else {one.resource for one in found[0].requests if one.status is not None}
+
+
+def _plt_ms(found: Found) -> float | None:
+    return None if found is None or found[0].plt_ns is None else found[0].plt_ns / 1e6
+
+
+def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
+    """Return the median times (None if a sample lacks one), the largest counts, and all URLs and reasons."""
+
+    def median_ms(times: Iterable[float | None]) -> float | None:
+        known = [one for one in times if one is not None]
+        return median(known) if len(known) == len(draws) else None
+
+    return replace(
+        draws[0],
+        requests=max(one.requests for one in draws),
+        loader_ms=median_ms(one.loader_ms for one in draws),
+        chromium_ms=median_ms(one.chromium_ms for one in draws),
+        missing=tuple(dict.fromkeys(url for one in draws for url in one.missing)),
+        extra=max(one.extra for one in draws),
+        invalid=tuple(dict.fromkeys(reason for one in draws for reason in one.invalid)),
+        unlike=max(one.unlike for one in draws),
+    )
+
+
+def _median_percent(found: list[ClientComparison]) -> float | None:
     """Return the median absolute difference in percent of the loader's PLT; None if none is known."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
@@ -90,7 +212,7 @@ def _print(found: list[ClientComparison]) -> None:
             screen.print(Text(f"{one.page}, {one.arm}: not requested: {url}"))
         for reason in one.invalid[:2]:
             screen.print(Text(f"{one.page}, {one.arm}: invalid: {reason}"))
-    median_percent = _median(found)
+    median_percent = _median_percent(found)
     if median_percent is not None:
         counted = sum(one.difference_percent is not None for one in found)
         screen.print(

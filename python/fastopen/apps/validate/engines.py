@@ -1,14 +1,17 @@
 """Define `fastopen validate engines`: run the same cells in real and in virtual time, and compare them."""
 
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from fastopen.apps.validate.engines_loads import RULE, EngineComparison, compare_engines, verdict
+from fastopen.analysis.statistics import CellResult
 from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
@@ -17,14 +20,220 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, entries, figures, keys
 from fastopen.contract import Network
 from fastopen.engines.kernels import find
-from fastopen.experiments import networks_asked
-from fastopen.pages import load_pages
+from fastopen.experiments import (
+    BASELINE,
+    HEADLINE,
+    ArmName,
+    EngineName,
+    Experiment,
+    Plan,
+    Setup,
+    make_plan,
+    networks_asked,
+    setups_asked,
+)
+from fastopen.pages import Page, load_pages
+from fastopen.runs import RunStore
+from fastopen.workflows.differences import TwoTimes
+from fastopen.workflows.run import ExecutedRun, run_in_memory
 
+# Delayed acknowledgements wait for a tick of the kernel's clock, of which there are 250 per second.
+TICK_MS: Final = 4.0
+# The longest computing time for a request on the host. In virtual time, computing takes no time.
+REQUEST_MS: Final = 0.5
+# The longest computing time for a TLS handshake: keys, a signature and its verification at both ends.
+HANDSHAKE_MS: Final = 2.5
+# A timer of 256 ms to 2 s can fire up to 8 ticks late: the granularity of its level of the timer wheel.
+WHEEL_MS: Final = 8 * TICK_MS
+# A segment without data, with time stamps. An end that closes a connection at once acknowledges the other
+# end's FIN separately; an end that needs longer acknowledges it with its own FIN. Each connection may thus
+# have one more segment on the uplink, depending on the processing time.
+BARE_SEGMENT_BITS: Final = 8 * 52
+RULE: Final = (
+    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
+    f" processing a request, {HANDSHAKE_MS:g} ms a TLS handshake and one segment without data a connection,"
+    " where segments were retransmitted by"
+    f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
+    f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
+)
+ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
+Run = Callable[[Plan], ExecutedRun]
 # A small page, a page with a connection for each resource, and a page with many resources on few connections.
 PAGES: Final = "example,cs244-2015,wikipedia-tcp"
 # The client profile for which a page was written, if it is not the browser's.
 PROFILES: Final = {"cs244-2015": "mget"}
 WIDTH: Final = 80
+
+
+@dataclass(frozen=True)
+class EngineComparison(TwoTimes):
+    """One cell on both engines. Times are in milliseconds, None if no load was valid."""
+
+    page: str
+    network: Network
+    arm: str
+    requests: int
+    setup: Setup
+    host: CellResult
+    virtual: CellResult
+    program_link: CellResult
+    """The cell on the virtual engine, with a link by fastopen's model instead of the kernel's netem."""
+
+    @property
+    def allowed_ms(self) -> float:
+        """Return the largest allowed difference between the engines' page load times, in ms: see RULE."""
+        connections = self.virtual.connections / max(len(self.virtual.plts_ms), 1)
+        rate = self.network.up.rate_bit_per_s
+        bare_ms = 0.0 if rate is None else connections * BARE_SEGMENT_BITS / rate * 1000
+        again = any(cell.retransmitted for cell in (self.host, self.virtual))
+        encrypted_ms = 0.0 if self.setup.tls is None else connections * HANDSHAKE_MS
+        working_ms = REQUEST_MS * self.requests + encrypted_ms
+        return TICK_MS + working_ms + bare_ms + (WHEEL_MS if again else 0.0)
+
+    @property
+    def session(self) -> str | None:
+        """Return the TLS session; None for cleartext."""
+        return None if self.setup.tls is None else self.setup.tls.session
+
+    @property
+    def flight(self) -> str:
+        """Return the HTTP version and the session in words."""
+        version = f"HTTP/{self.setup.origins.http}"
+        return version if self.session is None else f"{version}, session {self.session}"
+
+    @property
+    def times_ms(self) -> tuple[float | None, float | None]:
+        return self.virtual.plt_ms_median, self.host.plt_ms_median
+
+    @property
+    def link_difference_ms(self) -> float | None:
+        """Return how much longer the PLT is with the program's link than with the kernel's, in ms."""
+        program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
+        return None if program is None or kernel is None else program - kernel
+
+    @property
+    def host_range_ms(self) -> tuple[float, float] | None:
+        plts = self.host.plts_ms.values()
+        return (min(plts), max(plts)) if plts else None
+
+    def disagreement(self) -> str:
+        """Return a description of the disagreement; empty if the engines agree."""
+        if self.host_range_ms is None or self.difference_ms is None or self.link_difference_ms is None:
+            return "no valid load"
+        low, high = self.host_range_ms
+        virtual = self.virtual.plt_ms_median or 0.0
+        if max(low - virtual, virtual - high) > self.allowed_ms:
+            return f"engines differ by more than {self.allowed_ms:g} ms"
+        if abs(self.link_difference_ms) > TICK_MS:
+            return f"links differ by more than {TICK_MS:g} ms"
+        shares = [
+            one.syn_data_connections / max(one.connections, 1)
+            for one in (self.host, self.virtual, self.program_link)
+        ]
+        # On the host, milliseconds decide if a late connection is still used, so one per load may differ.
+        if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
+            return "evidence differs"
+        return ""
+
+    @property
+    def noisy(self) -> bool:
+        spread = self.host_range_ms
+        return spread is not None and spread[1] - spread[0] > self.allowed_ms
+
+    def as_json(self) -> dict[str, Any]:
+        cells = {"host": self.host, "virtual": self.virtual, "program_link": self.program_link}
+        return {
+            "page": self.page,
+            "rtt_ms": self.network.rtt_us / 1000,
+            "down_bit_per_s": self.network.down.rate_bit_per_s,
+            "up_bit_per_s": self.network.up.rate_bit_per_s,
+            "http": self.setup.origins.http,
+            "session": self.session,
+            "transport": self.arm,
+            "host_ms": self.host.plt_ms_median,
+            "host_range_ms": self.host_range_ms,
+            "virtual_ms": self.virtual.plt_ms_median,
+            "difference_ms": self.difference_ms,
+            "difference_percent": self.difference_percent,
+            "allowed_ms": self.allowed_ms,
+            "link_difference_ms": self.link_difference_ms,
+            "syn_data": {name: [one.syn_data_connections, one.connections] for name, one in cells.items()},
+            "noisy": self.noisy,
+            "complaint": self.disagreement(),
+        }
+
+
+def compare_engines(
+    page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
+) -> Iterator[EngineComparison]:
+    """Load a page over networks, versions of HTTP and sessions on both engines. Raises MachineError."""
+    asked = Experiment(
+        name="agreement",
+        pages=[page.name],
+        networks=networks,
+        setups=setups,
+        arms=ARMS,
+        engines=["host", "virtual"],
+        repeats=repeats,
+        seed=seed,
+    )
+    by_program = [network.model_copy(update={"link": "program"}) for network in networks]
+    again = asked.model_copy(update={"networks": by_program, "engines": ["virtual"]})
+    cells, linked = (_cells(make_plan(one, [page]), run) for one in (asked, again))
+    for at, setup in enumerate(setups):
+        for number, network in enumerate(networks):
+            for arm in ARMS:
+                if ("host", at, number, arm) in cells:
+                    yield EngineComparison(
+                        page=page.name,
+                        network=network,
+                        arm=arm,
+                        requests=len(page.resources),
+                        setup=setup,
+                        host=cells["host", at, number, arm],
+                        virtual=cells["virtual", at, number, arm],
+                        program_link=linked["virtual", at, number, arm],
+                    )
+
+
+def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
+    """Run the plan, and return the results of its cells by engine, setup, network and arm. The results count
+    only connections that carried a request."""
+    with run(plan) as done:
+        used = used_connections(done.store)
+    found = {}
+    for result in done.results.cells:
+        cell, carried = result.cell, used[result.cell.index]
+        counted = replace(result, connections=len(carried), syn_data_connections=sum(carried))
+        found[cell.engine, cell.setup, cell.network, cell.arm.name] = counted
+    return found
+
+
+def used_connections(store: RunStore) -> dict[int, list[bool]]:
+    """Map each cell to a flag per connection that carried a request: True if its SYN carried data."""
+    used: dict[int, list[bool]] = defaultdict(list)
+    for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
+        used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
+    return used
+
+
+def verdict(found: Sequence[EngineComparison]) -> str:
+    """Return the verdict: the first cell that disagrees, or the largest differences if all cells agree."""
+    disagreements = [one for one in found if one.disagreement()]
+    if disagreements:
+        first = disagreements[0]
+        flight = f"{first.flight}, " if len({one.flight for one in found}) > 1 else ""
+        where = f"{first.page}, {flight}RTT {first.network.rtt_us / 1000:g} ms, {first.arm}"
+        of_all = f"{len(disagreements)} of {len(found)} cells do not agree"
+        return f"{of_all}; the first: {where}: {first.disagreement()}."
+    widest = max(found, key=lambda one: abs(one.difference_ms or 0.0))
+    links = max(abs(one.link_difference_ms or 0.0) for one in found)
+    return (
+        f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"
+        f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, the two ways of making the link by"
+        f" {links:.2f} ms. The host adds the time that programs and kernel take to work, which is"
+        " free in virtual time."
+    )
 
 
 def engines(
@@ -53,22 +262,17 @@ def engines(
     imported = [one.page for one in load_pages([name.strip() for name in pages.split(",")])]
     if not imported:
         raise InputError("no page given", "--pages")
+    networks = _networks(rtt, down, up, unlimited=unlimited)
+    # More jobs in parallel would disturb each other, and differences of milliseconds matter.
+    most = jobs or len(os.sched_getaffinity(0))
+    found: list[EngineComparison] = []
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
-        found = compare_engines(
-            [(page, PROFILES.get(page.name, "browser")) for page in imported],
-            _networks(rtt, down, up, unlimited=unlimited),
-            repeats,
-            http,
-            session,
-            seed=seed,
-            kernel=kernel,
-            # More jobs in parallel would disturb each other, and differences of milliseconds matter.
-            jobs=jobs or len(os.sched_getaffinity(0)),
-            watch=watch,
-        )
+        for page in imported:
+            run = partial(run_in_memory, kernel=kernel, jobs=most, watch=watch(page.name))
+            setups = _setups(http, session, PROFILES.get(page.name, "browser"))
+            found += compare_engines(page, setups, networks, repeats, seed, run)
     agree = not any(one.disagreement() for one in found)
     if json:
-        cells = [one.as_json() for one in found]
         print_json(
             {
                 "format": "fastopen-agreement/1",
@@ -76,7 +280,7 @@ def engines(
                 "agree": agree,
                 "verdict": verdict(found),
                 "rule": RULE,
-                "cells": cells,
+                "cells": [one.as_json() for one in found],
             }
         )
     else:
@@ -85,11 +289,16 @@ def engines(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _networks(rtt: str, down: str, up: str, *, unlimited: bool) -> list[Network]:
-    def asked(down: str, up: str) -> list[Network]:
-        return networks_asked(rtt=rtt, down=down, up=up)
+def _setups(http: str, session: str | None, profile: str) -> list[Setup]:
+    if session is None and "3" not in http.split(","):
+        return setups_asked(http=http, profile=profile, tls="none")
+    # This key share gives a ClientHello that fits into a SYN.
+    return setups_asked(http=http, profile=profile, session=session or "none", key_share="x25519")
 
-    limited, free = asked(down, up), asked("none", "none")
+
+def _networks(rtt: str, down: str, up: str, *, unlimited: bool) -> list[Network]:
+    limited = networks_asked(rtt=rtt, down=down, up=up)
+    free = networks_asked(rtt=rtt, down="none", up="none")
     longest = max(free, key=lambda network: network.rtt_us)
     return [*limited, *([longest] if unlimited and longest not in limited else [])]
 

@@ -1,15 +1,16 @@
 """Define `fastopen validate FILE.har...`: replay recordings over the networks that they imply."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from fastopen.apps.validate.replays_loads import ReplayValidation, Skipped, validate_replays
 from fastopen.cli.options import engines_asked
 from fastopen.cli.output import (
     EXIT_FAULTS,
@@ -28,13 +29,126 @@ from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.common.phrases import plural
-from fastopen.contract import EngineName
-from fastopen.pages import ImportedPage
-from fastopen.workflows.replays import CACHED_MS, Rules, ValidatedReplay, median_error_percent
+from fastopen.contract import EngineName, LoadRecord
+from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
+from fastopen.experiments import Cell, Experiment, Plan, PlannedJob, make_plan
+from fastopen.pages import ImportedPage, Page
+from fastopen.workflows.engines import auto_engine
+from fastopen.workflows.page_loads import last_records
+from fastopen.workflows.replays import (
+    CACHED_MS,
+    Replay,
+    Rules,
+    ValidatedReplay,
+    cause_of,
+    median_error_percent,
+    replay_of,
+)
+from fastopen.workflows.run import Watch, run_in_memory
 
 RECORDINGS: Final = "recordings"
 # Pages with at least this error are explained below the table.
 EXPLAINED_PERCENT: Final = 1.0
+# A replay that takes this many times as long as its recording counts as hanging.
+TIMEOUT_FACTOR: Final = 4
+
+
+@dataclass(frozen=True)
+class ReplayValidation:
+    """The results for all pages, in the order in which the pages were given."""
+
+    validated: tuple[ValidatedReplay, ...]
+    unreplayable: tuple[str, ...]
+    """Pages whose recordings do not contain enough to replay them, each with the reason."""
+    failed: tuple[str, ...]
+    """Pages whose replay failed, each with the reason."""
+    engine: EngineName
+    kernel: str | None
+
+
+def validate_replays(
+    imported: Sequence[ImportedPage],
+    *,
+    engine: EngineName | None = None,
+    repeats: int = 3,
+    kernel: str | None = None,
+    jobs: int | None = None,
+    rules: Rules | None = None,
+    watch: Watch = lambda _: None,
+) -> ReplayValidation:
+    """Replay each recording, on the host `repeats` times, and use the median. Raises MachineError."""
+    chosen = engine or auto_engine(kernel)
+    replays: list[Replay] = []
+    unreplayable: list[str] = []
+    for one in imported:
+        try:
+            replays.append(replay_of(one, rules or Rules()))
+        except InputError as error:
+            remedy = f"; {error.remedy}" if error.remedy else ""
+            unreplayable.append(f"{one.page.name}: {error.message}{remedy}")
+    if not replays:
+        return ReplayValidation((), tuple(unreplayable), (), chosen, None)
+    records: defaultdict[int, list[LoadRecord]] = defaultdict(list)
+    with run_in_memory(_plan(replays, chosen, repeats), kernel, jobs, watch) as run:
+        for row, record in last_records(run.store):
+            records[row.cell].append(record)
+    validated: list[ValidatedReplay] = []
+    failed: list[str] = []
+    for number, replay in enumerate(replays):
+        done = [record for record in records[number] if record.valid and record.plt_ns is not None]
+        if done:
+            validated.append(_validated(replay, done))
+        else:
+            reasons = (f"{one.kind}: {one.detail}" for record in records[number] for one in record.invalid)
+            failed.append(f"{replay.page.name}: {next(reasons, 'the load did not finish')}")
+    booted = run.results.environment.get("virtual_kernel", {}).get("name")
+    return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, booted)
+
+
+def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
+    """Plan all replays as one experiment with a cell for each, so that pages load in parallel. Numbers make
+    the names of pages unique. A load may take the usual limit, or TIMEOUT_FACTOR times its recording if that
+    is longer."""
+    experiments: list[Experiment] = []
+    pages: list[Page] = []
+    cells: list[Cell] = []
+    jobs: list[PlannedJob] = []
+    for number, replay in enumerate(replays):
+        experiments.append(replay.experiment(repeats).model_copy(update={"engines": [engine]}))
+        plan = make_plan(experiments[-1], [replay.loaded_page()])
+        name = f"{number}:{plan.pages[0].name}"
+        pages.append(plan.pages[0].model_copy(update={"name": name}))
+        cells.append(replace(plan.cells[0], index=number, page=name, network=number, setup=number))
+        least_us = min(round(TIMEOUT_FACTOR * replay.recorded_ms * 1000), LOAD_TIMEOUT_MAX_US)
+        for planned in plan.jobs:
+            limit_us = max(planned.job.load_timeout_us, least_us)
+            own = {"id": f"{number}:{planned.job.id}", "load_timeout_us": limit_us}
+            of_load = dict.fromkeys(planned.cells, number)
+            job = planned.job.model_copy(update=own)
+            jobs.append(PlannedJob(job, cells[-1].comparison, planned.repeat, of_load))
+    together = {
+        "pages": [page.name for page in pages],
+        "networks": [one.networks[0] for one in experiments],
+        "setups": [one.setups[0] for one in experiments],
+    }
+    return Plan(experiments[0].model_copy(update=together), tuple(pages), tuple(cells), tuple(jobs))
+
+
+def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
+    """Compare the recording with the load that has the median PLT (the lower of the two in the middle)."""
+    middle = median_low([record.plt_ns or 0 for record in records])
+    record = next(record for record in records if record.plt_ns == middle)
+    cause = cause_of(replay.page, replay.recording, replay.held_ms, record)
+    return ValidatedReplay(replay, middle / 1e6, cause, tuple(_lookups_ms(replay, record)))
+
+
+def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, float]]:
+    recorded: dict[str, float] = {}
+    for resource, exchange in zip(replay.page.resources, replay.recording.exchanges, strict=True):
+        recorded[resource.host] = recorded.get(resource.host) or exchange.lookup
+    for one in record.lookups:
+        if one.answered_ns is not None:
+            yield recorded[one.host], (one.answered_ns - one.asked_ns) / 1e6
 
 
 class RecordingsByDefault(TyperGroup):
@@ -85,7 +199,7 @@ def recordings(
             watch=watcher,
         )
     for skipped in (*found.unreplayable, *found.failed):
-        _complain(skipped)
+        print_message(f"left out: {skipped}")
     if json:
         pages = [one.as_json() for one in found.validated]
         print_json({"pages": pages, "median_error_percent": median_error_percent(found.validated)})
@@ -109,10 +223,6 @@ def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list
             unreadable += 1
             print_message(f"left out: {error}")
     return imported, unreadable
-
-
-def _complain(skipped: Skipped) -> None:
-    print_message(f"left out: {skipped.page}: {skipped.reason}")
 
 
 def _print(found: ReplayValidation) -> None:

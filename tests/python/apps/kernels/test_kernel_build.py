@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from apps.kernels.fake_kernel import write_recipe, write_source
-from fastopen.apps.kernels import build, machine
+from fastopen.apps.kernels import build
 from fastopen.apps.kernels.build import workspace
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import kernels
@@ -260,7 +260,7 @@ def test_a_disk_that_fills_up_is_told_as_such(tmp_path: Path, run_build: Build) 
 def test_too_little_room_is_told_before_the_build(
     tmp_path: Path, run_build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "NEEDED_BYTES", 10**18)
+    monkeypatch.setattr(build, "NEEDED_BYTES", 10**18)
     with pytest.raises(MachineError, match=r"MB free and a kernel's build needs .* MB"):
         run_build(write_source(tmp_path / "linux"))
 
@@ -269,7 +269,7 @@ def test_missing_programs_are_named_with_their_packages(
     tmp_path: Path, run_build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_source(tmp_path / "linux")
-    here = {tool: shutil.which(tool) for tool in machine.TOOLS if tool not in ("flex", "bc", "xz")}
+    here = {tool: shutil.which(tool) for tool in build.TOOLS if tool not in ("flex", "bc", "xz")}
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     for tool, path in here.items():

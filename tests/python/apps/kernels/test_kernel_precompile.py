@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from apps.kernels.fake_kernel import write_recipe, write_source
-from fastopen.apps.kernels.compile import LIGHTLY, lighten
-from fastopen.apps.kernels.precompile import CLASHING, FIRST, NAMES, PLAIN, precompile, prepare_names
+from fastopen.apps.kernels.compile import (
+    CLASHING,
+    FIRST,
+    LIGHTLY,
+    NAMES,
+    PLAIN,
+    lighten,
+    precompile,
+    prepare_names,
+)
 from fastopen.common.process import plain_environment
 from fastopen.engines.kernels.recipe import Recipe, read_recipe
 

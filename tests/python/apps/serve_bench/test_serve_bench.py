@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
-from fastopen.apps.serve_bench import Bench, BenchResult, cells_of, packaged_benches, read_bench
-from fastopen.apps.serve_bench.cells import jobs_of
-from fastopen.apps.serve_bench.results import core_us, figure, percentile, segments, threads_us
+from fastopen.apps.serve_bench.bench import Bench, cells_of, jobs_of, packaged_benches, read_bench
+from fastopen.apps.serve_bench.results import BenchResult, core_us, figure, percentile, segments, threads_us
 from fastopen.common.errors import InputError
 from fastopen.contract import TransactionsRecord, parse_record
 from places import GOLDEN

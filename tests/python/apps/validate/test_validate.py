@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fastopen.analysis.statistics import CellResult, collect
-from fastopen.apps.validate.engines_loads import EngineComparison, used_connections, verdict
+from fastopen.apps.validate.engines import EngineComparison, used_connections, verdict
 from fastopen.contract import Tls
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.apps.validate.clients_loads import ClientComparison, _compared, _median
+from fastopen.apps.validate.clients import ClientComparison, _compared, _median
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page, load_pages
 from places import GOLDEN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.apps.validate.transfer_loads import Loads, Prediction, Transfer, saving, spanned, summary
+from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, saving, spanned, summary
 from fastopen.contract import Network
 from fastopen.workflows.page_loads import PageLoads
 from made_up_loads import load, page, request

@@ -1,14 +1,14 @@
 """Define `fastopen kernel conform`: run packetdrill's Fast Open scripts on a kernel."""
 
 import platform
-from enum import StrEnum
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.text import Text
 
-from fastopen.apps.conform import Conformance, ScriptOutcome, ScriptResult, conform
+from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -18,15 +18,14 @@ from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels
 
 PANEL: Final = "Trust"
+# The style of each outcome, in the order of the table.
+STYLES: Final = {
+    ScriptOutcome.PASSED: "green",
+    ScriptOutcome.NOT_HERE: "yellow",
+    ScriptOutcome.FAILED: "bold red",
+}
 
 command = typer.Typer()
-
-
-class ConformEngine(StrEnum):
-    """The engine whose kernel is tested."""
-
-    VIRTUAL = "virtual"
-    HOST = "host"
 
 
 @command.command("conform")
@@ -41,12 +40,12 @@ def conform_kernel(
         ),
     ] = None,
     engine: Annotated[
-        ConformEngine,
+        Literal["virtual", "host"],
         typer.Option(
             "--engine",
             help="Kernel to test: an installed one in virtual time (virtual) or this machine's (host).",
         ),
-    ] = ConformEngine.VIRTUAL,
+    ] = "virtual",
     every: Annotated[bool, typer.Option("--all", help="List the scripts that pass as well.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -58,9 +57,9 @@ def conform_kernel(
     if packetdrill is None:
         remedy = "run git clone https://github.com/google/packetdrill, then add --packetdrill packetdrill"
         raise InputError("needs Google's packetdrill scripts", "kernel conform", remedy)
-    if name is not None and engine is ConformEngine.HOST:
+    if name is not None and engine == "host":
         raise InputError("--engine host tests this machine's kernel", name, "leave one of them out")
-    kernel = kernels.find(name) if engine is ConformEngine.VIRTUAL else None
+    kernel = kernels.find(name) if engine == "virtual" else None
     with LiveBar(errors_console(), quiet or json) as bar:
         done = conform(packetdrill, kernel, platform.release().split("-")[0], bar.update)
     if kernel is not None:
@@ -75,13 +74,12 @@ def conform_kernel(
 
 def _print(done: Conformance, *, every: bool) -> None:
     columns = (*keys("scripts of"), *figures("passed", "not here", "failed", "evidence agrees"))
-    rows = (
-        (
-            *(tally.group, str(tally.passed), str(tally.not_here), str(tally.failed)),
-            f"{tally.agree} of {tally.compared}",
-        )
-        for tally in (*done.tallies(), done.total())
-    )
+    rows = []
+    for group, results in done.groups().items():
+        count = Counter(result.outcome for result in results)
+        agrees = Counter(result.agrees for result in results)
+        counts = (str(count[outcome]) for outcome in STYLES)
+        rows.append((group, *counts, f"{agrees[True]} of {agrees[True] + agrees[False]}"))
     print_grid(listing(columns, rows))
     shown = [one for one in done.results if every or one.why or one.agrees is False]
     if shown:
@@ -93,12 +91,7 @@ def _print(done: Conformance, *, every: bool) -> None:
 
 
 def _line(result: ScriptResult) -> Text:
-    styles = {
-        ScriptOutcome.PASSED: "green",
-        ScriptOutcome.FAILED: "bold red",
-        ScriptOutcome.NOT_HERE: "yellow",
-    }
-    line = Text.assemble((f"{result.outcome.value:9}", styles[result.outcome]), " ", result.script)
+    line = Text.assemble((f"{result.outcome.value:9}", STYLES[result.outcome]), " ", result.script)
     if result.why:
         line.append(f"\n          {result.why}")
     if result.agrees is False:

@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, TextIO
@@ -15,7 +15,7 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
 from fastopen.common.csv_cells import inert
 from fastopen.common.errors import unwritable
-from fastopen.pages.index import COLUMNS, Indexed, corpus_files, index_pages
+from fastopen.pages.index import COLUMNS, corpus_files, index_pages
 
 PANEL: Final = "Inputs"
 
@@ -58,7 +58,7 @@ def index(
             for one in found:
                 read += 1
                 pages += len(one.rows)
-                writer.writerows(_cells(one))
+                writer.writerows({name: inert(value) for name, value in row.items()} for row in one.rows)
                 if one.error:
                     damaged += 1
                     print_message(f"damaged: {one.error}")
@@ -70,11 +70,6 @@ def index(
         print_message(words)
     if damaged:
         raise typer.Exit(EXIT_FAULTS)
-
-
-def _cells(one: Indexed) -> Iterable[dict[str, object]]:
-    for row in one.rows:
-        yield {name: inert(value) for name, value in row.items()}
 
 
 @contextmanager

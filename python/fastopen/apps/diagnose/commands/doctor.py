@@ -18,6 +18,7 @@ from fastopen.apps.diagnose.why.machine import read_counters, sysctl
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import MachineError
+from fastopen.common.phrases import plural
 from fastopen.engines import check_program, find_program, kernels, program_version
 from fastopen.engines.host import default_parallel
 from fastopen.engines.kernels.recipe import is_outdated
@@ -70,45 +71,42 @@ def _checks() -> Iterator[Check]:
     yield Check("Linux", linux, platform.platform(terse=True), "use a Linux machine or virtual machine")
     if not linux:
         return
-    yield _kernel(platform.release())
-    yield _fast_open()
-    yield from _fast_open_here()
+    release = platform.release()
+    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdecimal())
+    needed = ".".join(str(part) for part in KERNEL_MIN)
+    yield Check("kernel", numbers >= KERNEL_MIN, release, f"Linux {needed} or newer is needed")
+    yield from _fast_open()
     yield from _settings()
-    yield _congestion_controls()
-    yield _timers()
+    available = sysctl("net.ipv4.tcp_available_congestion_control") or ""
+    other = (available.split() or ["reno"])[0]
+    remedy = f"as root: modprobe tcp_cubic; or run with --congestion-control {other}"
+    yield Check("congestion controls", "cubic" in available.split(), available or "unknown", remedy)
+    resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
+    exact, detail = resolution_us < TIMER_MAX_US, f"resolution {resolution_us:g} us"
+    yield Check("timers", exact, detail, "boot a kernel with high-resolution timers (highres=on)")
     cores = len(os.sched_getaffinity(0))
     yield Check("cores", True, f"{cores}; {default_parallel()} worlds in parallel")
     yield from _program()
     yield _virtual_kernel()
 
 
-def _kernel(release: str) -> Check:
-    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdecimal())
-    needed = ".".join(str(part) for part in KERNEL_MIN)
-    return Check("kernel", numbers >= KERNEL_MIN, release, f"Linux {needed} or newer is needed")
-
-
-def _fast_open() -> Check:
-    value = sysctl("net.ipv4.tcp_fastopen")
-    detail = "not supported by this kernel" if value is None else "supported; each world sets its own"
-    return Check("TCP Fast Open", value is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
-
-
-def _fast_open_here() -> Iterator[Check]:
-    """Yield checks of TFO in this machine's own network. Worlds have their own settings."""
+def _fast_open() -> Iterator[Check]:
+    """Yield checks of TFO in the kernel and in this machine's own network. Worlds have their own settings."""
     text = sysctl("net.ipv4.tcp_fastopen")
+    detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
+    yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
     if text is None or not text.isdecimal():
         return
     value = int(text)
     both = value | CLIENT_BIT | SERVER_BIT
-    off = [who for who, bit in (("clients", CLIENT_BIT), ("servers", SERVER_BIT)) if not value & bit]
-    ends = ", ".join(f"{who} {'off' if who in off else 'on'}" for who in ("clients", "servers"))
-    on = f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}" if off else ""
+    bits = {"clients": CLIENT_BIT, "servers": SERVER_BIT}
+    ends = ", ".join(f"{who} {'on' if value & bit else 'off'}" for who, bit in bits.items())
+    on = "" if value == both else f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}"
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
     hole = sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
     if hole is not None:
         times = read_counters().get(BLACKHOLE)
-        found = "" if times is None else f"; suspected {times} {'time' if times == 1 else 'times'} since boot"
+        found = "" if times is None else f"; suspected {plural(times, 'time')} since boot"
         off_for = (
             "not looked for" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"
         )
@@ -125,26 +123,6 @@ def _settings() -> Iterator[Check]:
         for_root_too = name.startswith("user.")
         ok = value != forbidding or (os.geteuid() == 0 and not for_root_too)
         yield Check(name, ok, value, f"as root: {remedy}")
-
-
-def _congestion_controls() -> Check:
-    available = sysctl("net.ipv4.tcp_available_congestion_control") or ""
-    return Check(
-        "congestion controls",
-        "cubic" in available.split(),
-        available or "unknown",
-        "as root: modprobe tcp_cubic; or run with --congestion-control " + (available.split() or ["reno"])[0],
-    )
-
-
-def _timers() -> Check:
-    resolution_us = time.clock_getres(time.CLOCK_MONOTONIC) * 1e6
-    return Check(
-        "timers",
-        resolution_us < TIMER_MAX_US,
-        f"resolution {resolution_us:g} us",
-        "boot a kernel with high-resolution timers (highres=on)",
-    )
 
 
 def _program() -> Iterator[Check]:

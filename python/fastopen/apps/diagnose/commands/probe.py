@@ -7,16 +7,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from fastopen.apps.diagnose.probe import (
-    CONNECTIONS_MAX,
-    Probed,
-    Target,
-    consistent,
-    meaning,
-    probe,
-    target_of,
-    verdict,
-)
+from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, Target, probe, target_of
+from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict
 from fastopen.apps.diagnose.why.machine import sysctl
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption, QuietOption

@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.diagnose.behaviours import ACTIVE_FAIL, ATTEMPT_FAILS, RETRANS, SYN_RETRANS
-from fastopen.apps.diagnose.why import Machine, Observation, diagnose, growth, read_machine
+from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
+from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.phrases import plural
@@ -54,7 +55,7 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch the counters once and print the findings. Return True if one of these is a fault."""
+    """Watch the counters once and print the findings. Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")
@@ -84,16 +85,7 @@ def _document(
         "cookies": machine.cookies,
         "since": since,
         "counters": _of_interest(counted),
-        "findings": [
-            {
-                "key": finding.key,
-                "fault": finding.fault,
-                "says": finding.says,
-                "rows": [row.name for row in finding.rows],
-                "todo": finding.todo,
-            }
-            for finding in findings
-        ],
+        "findings": [{**vars(one), "rows": [row.name for row in one.rows]} for one in findings],
         "unseen": list(machine.unseen),
     }
 

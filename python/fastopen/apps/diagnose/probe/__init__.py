@@ -1,5 +1,1 @@
 """Probe real servers, and the paths to them, for TCP Fast Open."""
-
-from fastopen.apps.diagnose.probe.hosts import Target, greeting, target_of
-from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Handling, Probed, probe
-from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict

@@ -1,16 +1,31 @@
-"""Try connections to one server, one after another, and conclude how it handles TCP Fast Open."""
+"""Parse the server to probe, try connections to it one by one, and conclude how it handles TCP Fast Open."""
 
+import contextlib
+import re
 import socket
+import ssl
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial, connect
-from fastopen.apps.diagnose.probe.hosts import Target, greeting
+from fastopen.common.errors import InputError
 
+TLS_PORTS: Final = frozenset([443, 8443])
+_ASKED: Final = re.compile(
+    r"^(?:(?P<scheme>https?)://)?"
+    r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^\s/:\[\]@]+))(?::(?P<port>\d{1,5}))?/?$"
+)
+# include/uapi/linux/tcp.h
+TCP_FASTOPEN_CONNECT: Final = 30
+TCP_FASTOPEN_NO_COOKIE: Final = 34
+OPTION_SYN_DATA: Final = 0x20
+INFO_BYTES: Final = 104
+ANSWER_BYTES: Final = 4096
+Address = tuple[str, int] | tuple[str, int, int, int]
 PAUSE_S: Final = 0.2
 # The maximum number of connections with Fast Open. The kernel requests the cookie with the option's own
 # number, then with the experimental one (RFC 7413, section 7). The next connection uses the cookie. If that
@@ -21,8 +36,143 @@ CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
 SYN_TIMEOUT_MS: Final = 1000
 
 
+@dataclass(frozen=True)
+class Target:
+    """A server to probe, as requested."""
+
+    host: str
+    port: int
+    scheme: Literal["http", "https"]
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def target_of(text: str) -> Target:
+    """Parse HOST, HOST:PORT, [IPv6]:PORT or a URL without path (port 443, http: 80). Raises InputError."""
+    found = _ASKED.match(text.strip())
+    port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
+    if found is None or not 0 < port < 65_536:
+        remedy = "write HOST, HOST:PORT, [IPv6]:PORT or https://HOST"
+        raise InputError("invalid server", text, remedy)
+    scheme: Literal["http", "https"] = "https" if port in TLS_PORTS else "http"
+    if found["scheme"]:
+        scheme = "https" if found["scheme"] == "https" else "http"
+    return Target((found["v6"] or found["name"]).lower(), port, scheme)
+
+
+def greeting(target: Target) -> bytes:
+    """Return the client's first bytes, which the server may safely get twice (RFC 7413, section 2.1)."""
+    if target.scheme == "https":
+        return _client_hello(target.host)
+    name = f"[{target.host}]" if ":" in target.host else target.host
+    lines = (
+        "HEAD / HTTP/1.1",
+        f"Host: {name}" + (f":{target.port}" if target.port != 80 else ""),
+        "User-Agent: fastopen-probe",
+        "Accept: */*",
+        "Connection: close",
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("idna" if not name.isascii() else "ascii")
+
+
+def _client_hello(host: str) -> bytes:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is read or sent after the first bytes
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    named = None if ":" in host or host.replace(".", "").isdigit() else host
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname=named).do_handshake()
+    return outgoing.read()
+
+
+class Opening(StrEnum):
+    """The way to open a connection."""
+
+    PLAIN = "without Fast Open"
+    FASTOPEN = "Fast Open"
+    NO_COOKIE = "data in the SYN without a cookie"
+
+
+class ClientFail(StrEnum):
+    """`tcpi_fastopen_client_fail`: the reason why the SYN had no data, or its data was not acknowledged."""
+
+    NONE = "none"
+    COOKIE_UNAVAILABLE = "cookie unavailable"
+    DATA_NOT_ACKED = "data not acknowledged"
+    SYN_RETRANSMITTED = "SYN sent again"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The outcome of a connection. `answered_ms` is the time from its start to the response."""
+
+    opening: Opening
+    error: str | None
+    """The reason why the connection got no response; None if it got one."""
+    timed_out: bool
+    """True if no response came within the time limit."""
+    syn_data_acked: bool
+    client_fail: ClientFail
+    retransmits: int
+    rtt_ms: float | None
+    answered_ms: float | None
+
+
+def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
+    """Open a connection, send the greeting, wait for the first bytes of the response, and close.
+
+    Network errors are in the result. Raises OSError if this kernel does not support `opening`."""
+    with socket.socket(family, socket.SOCK_STREAM) as client:
+        client.settimeout(timeout_s)
+        if opening is not Opening.PLAIN:
+            client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+        if opening is Opening.NO_COOKIE:
+            client.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
+        began = time.monotonic()
+        error: str | None = None
+        timed_out = False
+        answered: float | None = None
+        try:
+            client.connect(address)
+            client.sendall(greeting)
+            if client.recv(ANSWER_BYTES):
+                answered = (time.monotonic() - began) * 1000
+            else:
+                error = "closed without an answer"
+        except TimeoutError:
+            error, timed_out = f"nothing for {timeout_s:g} s", True
+        except OSError as fault:
+            error = fault.strerror or str(fault)
+        trial = _trial(client, opening, error, answered, timed_out=timed_out)
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+        return trial
+
+
+def _trial(
+    client: socket.socket, opening: Opening, error: str | None, answered: float | None, *, timed_out: bool
+) -> Trial:
+    raw = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
+    options, fail = raw[5], raw[7] >> 1 & 3
+    rtt_us = struct.unpack_from("=I", raw, 68)[0]
+    retransmits = struct.unpack_from("=I", raw, 100)[0]
+    return Trial(
+        opening=opening,
+        error=error,
+        timed_out=timed_out,
+        syn_data_acked=bool(options & OPTION_SYN_DATA),
+        client_fail=list(ClientFail)[fail],
+        retransmits=retransmits,
+        # Without a packet from the server, the socket has measured no RTT.
+        rtt_ms=rtt_us / 1000 if rtt_us > 0 else None,
+        answered_ms=answered,
+    )
+
+
 class Handling(StrEnum):
-    """The fate of data in the SYN."""
+    """The fate of data in the SYN, the best one first."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -60,7 +210,7 @@ class Probed:
     answer_ms: float | None = None
     """The time from the start to the first byte of the response, without data in the SYN."""
     answer_with_syn_data_ms: float | None = None
-    """The same time with data in the SYN; None unless the data was accepted and answered."""
+    """The time to the first byte with data in the SYN; None unless the data was accepted and answered."""
     trials: tuple[Trial, ...] = ()
 
     @property
@@ -114,7 +264,8 @@ def probe(
         cookie=bool(carried),
         cookie_before=_carried(fastopens[0]),
         asking_dropped=all_lost(not_carried, plain),
-        data_with_cookie=_together(carried),
+        # The best handling counts, since packet loss may have caused a worse one.
+        data_with_cookie=min(map(handling_of, carried), key=[*Handling].index, default=Handling.NOT_TRIED),
         data_without_cookie=handling_of(blind),
         disabled_here=not carried
         and all(
@@ -166,17 +317,6 @@ def handling_of(trial: Trial) -> Handling:
     if _data_lost(trial):
         return Handling.DROPPED
     return Handling.UNKNOWN
-
-
-def _together(carried: list[Trial]) -> Handling:
-    """Return the best handling of all trials. Packet loss may have caused worse handling."""
-    handled = [handling_of(trial) for trial in carried]
-    for handling in (
-        *(Handling.ACCEPTED, Handling.NOT_ACCEPTED, Handling.DROPPED, Handling.REFUSED, Handling.UNANSWERED),
-    ):
-        if handling in handled:
-            return handling
-    return Handling.NOT_TRIED
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:

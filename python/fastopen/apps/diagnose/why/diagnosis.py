@@ -34,7 +34,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are its possible causes, which may look the same from one end."""
+    """A finding. `rows` are its possible causes, which the counters of one end may not distinguish."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -64,28 +64,22 @@ def _settings(machine: Machine) -> Iterator[Observation]:
         yield Observation("client-off", True, says, (), both_on)
     if not value & SERVER:
         says = f"net.ipv4.tcp_fastopen is {value}: servers of this machine send no cookies"
-        yield Observation(
-            "server-off", any(one.queue for one in machine.listeners), says, named("no-queue"), both_on
-        )
+        queued = any(one.queue for one in machine.listeners)
+        yield Observation("server-off", queued, says, named("no-queue"), both_on)
     if value & CLIENT and value & CLIENT_NO_COOKIE:
         says = f"net.ipv4.tcp_fastopen is {value}, with 0x4: clients send data without a cookie, which an"
         says += " ordinary server does not accept"
-        yield Observation(
-            "client-cookie-less", True, says, named("cookie-less"), _set(value & ~CLIENT_NO_COOKIE)
-        )
+        todo = _set(value & ~CLIENT_NO_COOKIE)
+        yield Observation("client-cookie-less", True, says, named("cookie-less"), todo)
     if value & SERVER and value & SERVER_NO_COOKIE:
-        says = (
-            f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers accept data from forged addresses, too,"
-        )
-        says += " and send no cookies, so ordinary clients never send data"
+        says = f"net.ipv4.tcp_fastopen is {value}, with 0x200: servers accept data from forged addresses,"
+        says += " too, and send no cookies, so ordinary clients never send data"
         yield Observation("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
     seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
     times = machine.counters.get(BLACKHOLE, 0)
     if seconds and times:
-        says = (
-            f"the kernel has suspected a black hole {times} times, and TFO is off for clients for {seconds} s"
-        )
-        says += " after the first, longer after each further one"
+        says = f"the kernel has suspected a black hole {times} times, and TFO is off for clients for"
+        says += f" {seconds} s after the first, longer after each further one"
         todo = "if the path is known to be good, as root:"
         todo += " sysctl -w net.ipv4.tcp_fastopen_blackhole_timeout_sec=0"
         yield Observation("blackhole", True, says, named("drop-answers"), todo)
@@ -113,9 +107,8 @@ def _listeners(machine: Machine) -> Iterator[Observation]:
             says = f"the listener at {_at(listener.address, listener.port)} ({listener.process}) holds"
             says += f" {listener.queue} connections with data in the SYN until they are established;"
             says += " further ones fall back"
-            yield Observation(
-                "short-queue", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy
-            )
+            todo = BEHAVIOURS["short-queue"].remedy
+            yield Observation("short-queue", True, says, named("short-queue"), todo)
 
 
 def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]:
@@ -131,15 +124,9 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
     if grown.get(BLACKHOLE):
         says = f"{BLACKHOLE} counted {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
         says += " was accepted"
-        row = named("drop-answers")
-        yield Observation(
-            "client-blackhole",
-            True,
-            says,
-            row,
-            "probe the server from another network: fastopen probe HOST",
-        )
-    # Both ends of a connection may be on this machine.
+        todo = "probe the server from another network: fastopen probe HOST"
+        yield Observation("client-blackhole", True, says, named("drop-answers"), todo)
+    # Both ends of a connection may be on this machine: leave out failures that its servers have counted.
     failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
     if failed and not grown.get(PASSIVE):
         rows = tuple(_failures(machine, grown))
@@ -153,13 +140,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
     elif failed:
         says = f"{ACTIVE_FAIL} and {PASSIVE} counted {failed} and {grown[PASSIVE]}: of connections whose data"
         says += " in the SYN a server here took, answers were lost, or clients here have failed"
-        yield Observation(
-            "answers-lost",
-            True,
-            says,
-            named("drop-answers", "strip-data", "drop-synack"),
-            "fastopen probe HOST",
-        )
+        rows = named("drop-answers", "strip-data", "drop-synack")
+        yield Observation("answers-lost", True, says, rows, "fastopen probe HOST")
     if active or grown.get(ACTIVE_FAIL) or not machine.fastopen & CLIENT:
         return
     opened, attempts = grown.get(ACTIVE_OPENS, 0), grown.get(ATTEMPT_FAILS, 0)
@@ -188,14 +170,13 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
     """Yield the behaviours that explain failed clients: behaviours with lost SYNs if SYNs were retransmitted,
     and other behaviours if there are more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
-    if grown.get(ACTIVE_FAIL, 0) > again:
+    at_once = grown.get(ACTIVE_FAIL, 0) > again
+    if at_once:
         yield BEHAVIOURS["no-queue"]
     for row in BEHAVIOURS.values():
-        if ACTIVE_FAIL not in row.client:
-            continue
         if row.name == "cookie-less" and not machine.fastopen & CLIENT_NO_COOKIE:
             continue
-        if again if SYN_RETRANS in row.client else grown.get(ACTIVE_FAIL, 0) > again:
+        if (row.fails == "after a lost SYN" and again) or (row.fails == "at once" and at_once):
             yield row
 
 
@@ -209,9 +190,8 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         yield Observation("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
     if grown.get(PASSIVE_FAIL):
         says = f"{PASSIVE_FAIL} counted {grown[PASSIVE_FAIL]}: cookies were not valid here"
-        yield Observation(
-            "cookies-not-valid", True, says, named("break-cookie"), BEHAVIOURS["break-cookie"].remedy
-        )
+        todo = BEHAVIOURS["break-cookie"].remedy
+        yield Observation("cookies-not-valid", True, says, named("break-cookie"), todo)
     elif asked and not taken and not _hands_out_cookies(machine):
         says = f"{COOKIE_REQD} counted {asked}: clients requested cookies, but no listener here sends them"
         yield Observation("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
@@ -220,10 +200,8 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
         todo = "run fastopen probe for this server from the network of its clients"
         if without := [one for one in machine.listeners if one.queue == 0]:
-            says += (
-                f"clients may have requested cookies of listeners without a TFO queue ({_named(without)}),"
-            )
-            says += " which the kernel counts as well; or they "
+            says += "clients may have requested cookies of listeners without a TFO queue"
+            says += f" ({_named(without)}), which the kernel counts as well; or they "
             rows = (*named("no-queue"), *rows)
             todo = f"{BEHAVIOURS['no-queue'].remedy}; or {todo}"
         else:
@@ -231,26 +209,17 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         says += "get cookies and do not return with them: they connect once, or the way to or from"
         says += " them breaks it"
         yield Observation("cookies-unused", True, says, rows, todo)
-    elif (
-        not taken and not asked and machine.fastopen & SERVER and any(one.queue for one in machine.listeners)
-    ):
+    elif not taken and machine.fastopen & SERVER and any(one.queue for one in machine.listeners):
         says = "listeners have a TFO queue, but no client requested a cookie: no current browser does, or"
         says += " the path removes the option from SYNs"
-        yield Observation(
-            "server-idle",
-            False,
-            says,
-            named("strip-option", "strip-both"),
-            "run fastopen probe for this server",
-        )
+        rows = named("strip-option", "strip-both")
+        yield Observation("server-idle", False, says, rows, "run fastopen probe for this server")
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
     """Return True if a listener may send cookies, as far as this user can see listeners and queues."""
-    if not machine.fastopen & SERVER:
-        return False
-    listeners = machine.listeners
-    return not listeners or bool(machine.fastopen & SERVER_ALL) or any(one.queue != 0 for one in listeners)
+    queued = not machine.listeners or any(one.queue != 0 for one in machine.listeners)
+    return bool(machine.fastopen & SERVER) and (queued or bool(machine.fastopen & SERVER_ALL))
 
 
 def _named(listeners: Sequence[LocalListener]) -> str:

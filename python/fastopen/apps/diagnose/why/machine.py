@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +55,7 @@ class Machine:
     listeners: tuple[LocalListener, ...] = ()
     cookies: int | None = None
     """The number of servers whose cookies the kernel stores; None if it is unknown."""
-    unseen: tuple[str, ...] = field(default=())
+    unseen: tuple[str, ...] = ()
     """The facts that could not be read, each with the reason."""
 
     @property
@@ -92,32 +92,35 @@ def read_counters() -> dict[str, int]:
     """Return the counters of the groups TcpExt and Tcp in /proc/net; empty if there are none."""
     found: dict[str, int] = {}
     for path, group in COUNTER_FILES:
-        try:
-            lines = Path(path).read_text(encoding="ascii").splitlines()
-        except OSError:
-            continue
-        names, values = (line.split()[1:] for line in lines if line.startswith(f"{group}:"))
-        found |= {name: int(value) for name, value in zip(names, values, strict=False)}
+        rows = [line.split() for line in _lines(path) if line.startswith(f"{group}:")]
+        for names, values in zip(rows[::2], rows[1::2], strict=True):
+            found |= dict(zip(names[1:], map(int, values[1:]), strict=False))
     return found
 
 
 def sysctl(name: str) -> str | None:
     """Return a setting of the kernel; None if it does not exist or may not be read."""
+    text = _text(f"/proc/sys/{name.replace('.', '/')}")
+    return None if text is None else text.strip()
+
+
+def _text(path: str) -> str | None:
+    """Return the content of a file; None if it does not exist or may not be read."""
     try:
-        return (Path("/proc/sys") / name.replace(".", "/")).read_text(encoding="ascii").strip()
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+
+
+def _lines(path: str) -> list[str]:
+    return (_text(path) or "").splitlines()
 
 
 def _listeners() -> Iterator[LocalListener]:
     """Yield the TCP and MPTCP listeners. Their queues are read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            rows = Path(path).read_text(encoding="ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for row in (line.split() for line in rows):
+        for row in (line.split() for line in _lines(path)[1:]):
             if row[3] == LISTEN:
                 local, _, local_port = row[1].partition(":")
                 sockets[row[9]] = _shown(local), int(local_port, 16)
@@ -126,10 +129,8 @@ def _listeners() -> Iterator[LocalListener]:
     yield from (listener for inode, listener in seen.items() if listener.mptcp)
     for inode, (address, port) in sockets.items():
         if inode in seen:
-            found = seen[inode]
-            if found.mptcp:  # already yielded
-                continue
-            yield LocalListener(address, port, found.queue, process=found.process)
+            if not seen[inode].mptcp:
+                yield seen[inode]
         elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
             yield LocalListener(address, port, None)
 
@@ -161,10 +162,7 @@ def _asked(inodes: set[str]) -> dict[str, LocalListener]:
 
 def _has_mptcp_sockets() -> bool:
     """Return True if this network namespace has MPTCP sockets. No file lists them, so all must be checked."""
-    try:
-        rows = [line.split() for line in Path("/proc/net/protocols").read_text(encoding="ascii").splitlines()]
-    except OSError:
-        return False
+    rows = [line.split() for line in _lines("/proc/net/protocols")]
     return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
 
 
@@ -188,20 +186,12 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
             host, port = own.getsockname()[:2]
         except OSError:
             return None
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        name = str(pid)
+    name = (_text(f"/proc/{pid}/comm") or str(pid)).strip()
     return LocalListener(host, port, queue, mptcp, able, name)
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
     """Return a duplicate of a process's socket; None if it is forbidden (ptrace_may_access) or impossible."""
-    if pid == os.getpid():
-        try:
-            return socket.socket(fileno=os.dup(descriptor))
-        except OSError:
-            return None
     try:
         handle = os.pidfd_open(pid)
     except OSError:

@@ -44,7 +44,8 @@ def command(
 def replace_by_front(
     program: Path, command: Sequence[str], *, report: Path | None, **settings: object
 ) -> NoReturn:
-    """Replace this process with the front (execve(2)), so that the parent sees the front's signals and stops.
+    """Replace this process with the program fastopen.apps.programs.front (execve(2)). Signals, stops and the
+    exit code then pass between that program and the shell without another process in the middle.
 
     Raises InputError or MachineError, before the command runs, if the report cannot be written."""
     if report is not None:

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -25,7 +24,7 @@ from fastopen.cli.shared_options import with_settings
 from fastopen.common import units
 from fastopen.common.errors import InputError, unwritable
 from fastopen.common.temporary import filling, temporary_file
-from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins, Tcp
+from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
 from fastopen.engines.bodies import BodiesFile
@@ -38,14 +37,6 @@ NAMED_MAX: Final = 6
 # The host of a server without a name, and the pattern of NAME=COMMAND.
 SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class GuestServer:
-    """A server program that runs on a host of the world."""
-
-    host: str
-    command: list[str]
 
 
 @with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
@@ -142,7 +133,7 @@ def command(
     _check_engine(engine, command, out, kernel)
     servers = [_server(text) for text in serve or ()]
     if servers and page is None:
-        imported = ImportedPage(_page_of_hosts(servers))
+        imported = ImportedPage(_page_of_hosts([host for host, _ in servers]))
     else:
         name = page or PAGE
         pages = reading.pages([name], quiet=True)
@@ -155,14 +146,25 @@ def command(
     if servers and "listener_fastopen" not in tcp.model_fields_set:
         # 0x402 also gives Fast Open to servers that do not request it.
         tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
-    job = _job(imported, network, tcp, tfo=tfo, isolate=isolate, seed=seed, packets=pcap is not None)
+    job = Job(
+        contract=CONTRACT,
+        id="shell",
+        seed=seed,
+        packets=pcap is not None,
+        page=imported.page,
+        network=network,
+        tcp=tcp,
+        client=Client.model_validate({"isolate": isolate}),
+        origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
+        loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
+    )
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
     chosen = kernels.find(kernel) if engine == "virtual" else None
     with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
         packets = None if pcap is None else _opened(pcap)
         plan = {
             "job": json_text.loads(bodies.attach(job).model_dump_json()),
-            "servers": [asdict(server) for server in servers],
+            "servers": [{"host": host, "command": line} for host, line in servers],
             "packets": packets,
             "output": None if out is None else _folder(out),
             "start_s": int(date.replace(tzinfo=UTC).timestamp()),
@@ -193,7 +195,8 @@ def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, 
             raise InputError("needs --engine virtual", name)
 
 
-def _server(text: str) -> GuestServer:
+def _server(text: str) -> tuple[str, list[str]]:
+    """Return the host and the command line of a server program in the world. Raises InputError."""
     named = NAMED.fullmatch(text)
     host, line = (named[1].lower(), named[2]) if named else (SERVER_HOST, text)
     try:
@@ -204,16 +207,15 @@ def _server(text: str) -> GuestServer:
         raise InputError("is empty", f"--serve {text}", "[NAME=]COMMAND")
     if host == "localhost" or host.replace(".", "").isdigit():
         raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
-    return GuestServer(host, words)
+    return host, words
 
 
-def _page_of_hosts(servers: Sequence[GuestServer]) -> Page:
-    """Return a page that has the servers' hosts and no content."""
-    hosts = dict.fromkeys(server.host for server in servers)
+def _page_of_hosts(hosts: Sequence[str]) -> Page:
+    """Return a page without content that has these hosts."""
     resources = tuple(
         Resource(url=f"http://{host}/", type="document" if number == 0 else "image", body_bytes=0,
                  initiator=None if number == 0 else 0)
-        for number, host in enumerate(hosts)
+        for number, host in enumerate(dict.fromkeys(hosts))
     )  # fmt: skip
     return Page(
         format="fastopen-page/1",
@@ -242,30 +244,6 @@ def _folder(path: Path) -> str:
     except OSError as error:
         raise unwritable(path, error) from None
     return str(path.resolve())
-
-
-def _job(
-    imported: ImportedPage,
-    network: Network,
-    tcp: Tcp,
-    *,
-    tfo: bool,
-    isolate: bool,
-    seed: int,
-    packets: bool,
-) -> Job:
-    return Job(
-        contract=CONTRACT,
-        id="shell",
-        seed=seed,
-        packets=packets,
-        page=imported.page,
-        network=network,
-        tcp=tcp,
-        client=Client.model_validate({"isolate": isolate}),
-        origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
-        loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
-    )
 
 
 def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -36,29 +36,21 @@ def main(settings: str, program: str, *command: str) -> None:
     except SupervisorLostError as lost:
         _complain(target, str(lost))
         raise SystemExit(LOST) from None
-    document = _document(command, ended, FORMAT if asked.get("job") is None else IN_WORLD)
+    # Arguments that are not UTF-8 contain surrogates, which JSON cannot represent.
+    words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
+    del ended["type"]
+    form = FORMAT if asked.get("job") is None else IN_WORLD
+    document = {"format": form, "command": words, **ended}
     if asked["report"] is not None:
-        _write(Path(asked["report"]), document, target)
+        try:
+            write_atomic(Path(asked["report"]), json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:  # the exit code remains the command's
+            _complain(target, f"{asked['report']}: cannot be written: {error.strerror}")
     if asked["json"]:
         sys.stderr.write(json.dumps(document) + "\n")
     elif not asked["quiet"]:
         write_report(document, target)
     end_like(document["exit_code"], document["signal"])
-
-
-def _document(command: tuple[str, ...], ended: dict[str, Any], form: str) -> dict[str, Any]:
-    rest = {key: value for key, value in ended.items() if key != "type"}
-    # Arguments that are not UTF-8 contain surrogates, which JSON cannot represent.
-    words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
-    return {"format": form, "command": words, **rest}
-
-
-def _write(report: Path, document: dict[str, Any], target: Console) -> None:
-    """Write the report. If this fails, print the reason; the exit code remains the command's."""
-    try:
-        write_atomic(report, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        _complain(target, f"{report}: cannot be written: {error.strerror}")
 
 
 def _complain(target: Console, message: str) -> None:

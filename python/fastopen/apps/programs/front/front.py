@@ -144,8 +144,13 @@ class _Session:
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._captured
-        # The processes of a world have ended with the world, and their ids belong to another namespace.
-        _outwait(None if self._in_world else self._pid)
+        # The processes of a world have ended with the world, and their ids belong to another namespace. Any
+        # other command may still run and use the terminal: wait for its end.
+        if not self._in_world and self._pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                handle = os.pidfd_open(self._pid)
+                select.select([handle], [], [])
+                os.close(handle)
         if self._virtual and self._last_signal is not None:
             end_like(None, self._last_signal)
         raise SupervisorLostError
@@ -163,16 +168,6 @@ def _is_below(pid: int, ancestor: int) -> bool:
             return False
         pid = int(status.rpartition(")")[2].split()[1])
     return False
-
-
-def _outwait(pid: int | None) -> None:
-    """Wait for the end of the command, which still uses the terminal. Do nothing if `pid` is None."""
-    if pid is None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
-        select.select([handle], [], [])
-        os.close(handle)
 
 
 def end_like(exit_code: int | None, number: int | None) -> NoReturn:

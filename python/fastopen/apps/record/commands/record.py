@@ -8,10 +8,9 @@ from typing import Annotated, Final
 
 import typer
 
-from fastopen.apps.record import Loaded, Recorder, har_of
-from fastopen.apps.record.browser import LoadError
-from fastopen.apps.record.netlog import wire_exchanges
-from fastopen.apps.record.wacz import wacz_of
+from fastopen.apps.record.browser import LoadError, Recorder
+from fastopen.apps.record.har import Loaded, har_of
+from fastopen.apps.record.wacz import wacz_of, wire_exchanges
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
 from fastopen.cli.shared_options import QuietOption
 from fastopen.common.errors import InputError

@@ -2,13 +2,22 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
-from fastopen.apps.serve_bench import BenchResult, CellRow, read_bench, run_bench
-from fastopen.apps.serve_bench.results import OF_SERVER, BenchFigure, is_alone, percentile
+from fastopen.apps.serve_bench.bench import read_bench
+from fastopen.apps.serve_bench.results import (
+    BenchFigure,
+    BenchResult,
+    CellRow,
+    core_us,
+    is_alone,
+    percentile,
+    run_bench,
+    segments,
+    threads_us,
+)
 from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -21,14 +30,6 @@ from fastopen.contract import EngineName
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Real networks and programs"
-
-
-class BenchEngine(StrEnum):
-    """The engine to run on; `auto` takes the virtual one if its kernel is installed."""
-
-    AUTO = "auto"
-    HOST = "host"
-    VIRTUAL = "virtual"
 
 
 def command(
@@ -94,9 +95,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order and the keys. (default: 1)")] = None,
     engine: Annotated[
-        BenchEngine,
+        Literal["auto", "host", "virtual"],
         typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
-    ] = BenchEngine.AUTO,
+    ] = "auto",
     kernel: Annotated[
         str | None, typer.Option(help="Kernel of the virtual engine. (default: the newest)")
     ] = None,
@@ -116,9 +117,7 @@ def command(
     words = _words(server)
     if server_listen and words is None:
         raise InputError("works only with --server", "--server-listen", "drop it")
-    chosen: EngineName = "host" if engine is BenchEngine.HOST else "virtual"
-    if engine is BenchEngine.AUTO:
-        chosen = auto_engine(kernel)
+    chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
     with LiveBar(errors_console(), quiet or json) as bar:
 
         def watch(what: str, done: int, of: int) -> None:
@@ -155,14 +154,11 @@ def _print(done: BenchResult, server: str | None) -> None:
     if on_host:
         figures += [Column(header) for header in ("threads\nus each", "vs. off\n%", "core\nus each")]
     columns = (Column("arm", "key"), *(Column(name, "factor") for name in varying), *figures)
-    entries = (
-        (
-            Entry(row.cell.arm),
-            *(_of_factor(name, row.cell.factors[name]) for name in varying),
-            *_figures(row, on_host),
-        )
-        for row in rows
-    )
+    entries = []
+    for row in rows:
+        values = row.cell.factors
+        factors = (Entry(values[name], phrase=_phrase(name, values[name])) for name in varying)
+        entries.append((Entry(row.cell.arm), *factors, *_figures(row, on_host)))
     print_grid(Grid("", columns, tuple(entries)))
     for line in (*_published(done), *_sentences(done, varying)):
         print_line(line)
@@ -200,8 +196,9 @@ def _common(rows: list[CellRow]) -> dict[str, str]:
     }
 
 
-def _of_factor(name: str, value: str) -> Entry:
-    return Entry(value, phrase=value if name == "load" else f"{name} {value}")
+def _phrase(name: str, value: str) -> str:
+    """Return a factor's value in words that need no header: `300/s`, `queue 4`."""
+    return value if name == "load" else f"{name} {value}"
 
 
 def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
@@ -209,17 +206,19 @@ def _figures(row: CellRow, on_host: bool) -> Iterator[Entry]:
         yield from [Entry("invalid"), *[Entry("-")] * (9 if on_host else 6)]
         return
     yield Entry("-" if row.per_second is None else f"{row.per_second:,.1f}")
+    latency_us = row.histogram("latency_us")
     for percent in (50, 99):
-        value = percentile(row.latency_us, percent)
+        value = percentile(latency_us, percent)
         yield Entry("-" if value is None else f"{value / 1000:,.1f}")
     for name in ("syn_data", "fallbacks"):
         yield Entry(f"{row.total(name):,}")
     yield Entry(f"{row.total('begun') - row.total('answered'):,}")
-    yield Entry("-" if row.segments is None else f"{row.segments.median:.2f}")
+    each = row.over_repeats(segments)
+    yield Entry("-" if each is None else f"{each.median:.2f}")
     if on_host:
-        yield _with_interval(row.threads_us, ".1f")
+        yield _with_interval(row.over_repeats(threads_us), ".1f")
         yield _with_interval(row.threads_change, "+.0f")
-        yield _with_interval(row.core_us, ".1f")
+        yield _with_interval(row.over_repeats(core_us), ".1f")
 
 
 def _with_interval(figure: BenchFigure | None, digits: str) -> Entry:
@@ -231,20 +230,15 @@ def _with_interval(figure: BenchFigure | None, digits: str) -> Entry:
 
 def _sentences(done: BenchResult, varying: Sequence[str]) -> Iterator[str]:
     for row in done.rows:
-        words = (
-            value if name == "load" else f"{name} {value}"
-            for name, value in row.cell.factors.items()
-            if name in varying
-        )
-        row_name = ", ".join([row.cell.arm, *words])
+        row_name = ", ".join([row.cell.arm, *(_phrase(name, row.cell.factors[name]) for name in varying)])
         for count, example in row.reasons.values():
             more = f" (and {count - 1} more like it)" if count > 1 else ""
             yield f"{row_name}: {count} of {row.asked} are invalid: {example}{more}"
-        counted = [f"{name} {row.counted(name):,}" for name in OF_SERVER if row.counted(name)]
-        if counted and row.records:
-            yield f"{row_name}: the server's kernel counted {', '.join(counted)}"
+        if row.server_counters:
+            counted = ", ".join(f"{name} {growth:,}" for name, growth in row.server_counters.items())
+            yield f"{row_name}: the server's kernel counted {counted}"
     late, begun = sum(row.total("late") for row in done.rows), sum(row.total("begun") for row in done.rows)
-    worst = max((percentile(row.lateness_us, 100) or 0 for row in done.rows), default=0)
+    worst = max((us for row in done.rows for us in row.histogram("lateness_us")), default=0)
     yield (
         f"Generator: {late:,} of {begun:,} transactions began over 1 ms late, up to {worst / 1000:.1f} ms;"
         " latencies count from their due time."

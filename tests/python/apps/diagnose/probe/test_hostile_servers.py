@@ -2,7 +2,8 @@
 
 import pytest
 
-from fastopen.apps.diagnose.probe import CONNECTIONS_MAX, Target, probe, trials
+from fastopen.apps.diagnose.probe import trials
+from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Target, probe
 from hostile_server import Hostile
 from local_server import served
 

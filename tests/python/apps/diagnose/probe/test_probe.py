@@ -12,19 +12,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fastopen.apps.diagnose.probe import (
+from fastopen.apps.diagnose.probe.trials import (
     CONNECTIONS_MAX,
+    ClientFail,
     Handling,
+    Opening,
     Probed,
     Target,
-    consistent,
+    Trial,
+    all_lost,
     greeting,
-    meaning,
+    handling_of,
     target_of,
-    verdict,
 )
-from fastopen.apps.diagnose.probe.connection import ClientFail, Opening, Trial
-from fastopen.apps.diagnose.probe.trials import all_lost, handling_of
+from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict
 from fastopen.common.errors import InputError
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]

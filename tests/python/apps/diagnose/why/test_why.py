@@ -24,7 +24,8 @@ from fastopen.apps.diagnose.behaviours import (
     RETRANS,
     SYN_RETRANS,
 )
-from fastopen.apps.diagnose.why import LocalListener, Machine, diagnose, read_machine
+from fastopen.apps.diagnose.why.diagnosis import diagnose
+from fastopen.apps.diagnose.why.machine import LocalListener, Machine, read_machine
 from places import ROOT
 
 SANDBOX = ["unshare", "--user", "--map-root-user", "--net", "--kill-child", "--fork"]

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from fastopen.apps.diagnose.why import diagnose, read_machine
+from fastopen.apps.diagnose.why.diagnosis import diagnose
+from fastopen.apps.diagnose.why.machine import read_machine
 
 CLONE_NEWNET = 0x4000_0000
 PORT = 8080

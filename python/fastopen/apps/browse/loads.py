@@ -1,4 +1,4 @@
-"""Read one load of a run: its record, its critical path, and the reports of both kernels."""
+"""Read loads of a run: the progress with the latest loads, and single loads with the evidence of kernels."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,15 +9,71 @@ from typing import Any, Final
 from fastopen.analysis.attribution import CriticalPath, Shown, critical_path
 from fastopen.apps.browse.kept import Outline
 from fastopen.common.errors import InputError
-from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.grid import Column, Entry, Grid, Kind
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Cell, draw_of
 from fastopen.pages import Page
 from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
+LATEST: Final = 5
+# The number of last loads from which the pace is computed.
+PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 MISSING: Final = "-"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a run, as its file shows it."""
+
+    status: str
+    done: int
+    asked: int
+    attempts: int
+    faults: int
+    latest: tuple[LoadRow, ...]
+    """The last loads that were written, the last one first."""
+    seconds_left: float | None
+    """Estimated from the last loads; None if the pace is unknown, the run is inactive, or no load is left."""
+
+    @property
+    def running(self) -> bool:
+        """Return True if a process is writing the run."""
+        return self.status == "running"
+
+    @property
+    def left(self) -> str:
+        """Return the time left, such as `3 min left`; empty if it is unknown."""
+        if self.seconds_left is None:
+            return ""
+        seconds = round(self.seconds_left)
+        return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
+
+
+def read_progress(run: RunReader) -> Progress:
+    """Read the progress of a run. While a process writes the run, the numbers may differ by a load."""
+    status, done, asked = run.status, run.loads_done(), run.loads_asked()
+    attempts = run.attempts_done()
+    recent = run.listed(Listing(), max(0, attempts - PACE_OF))
+    return Progress(
+        status=status,
+        done=done,
+        asked=max(asked, done),
+        attempts=attempts,
+        faults=len(run.faults()),
+        latest=tuple(reversed(recent[-LATEST:])),
+        seconds_left=_seconds_left(recent, asked - done) if status == "running" else None,
+    )
+
+
+def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
+    if missing <= 0:  # the number of invalid loads that will be repeated is unknown
+        return None
+    started = [row.started_unix_ms for row in recent if row.started_unix_ms]
+    # In virtual time all worlds begin at the same moment, so the pace is unknown.
+    took_ms = max(started, default=0) - min(started, default=0)
+    return missing * took_ms / 1000 / (len(started) - 1) if len(started) > 1 and took_ms > 0 else None
 
 
 @dataclass(frozen=True)
@@ -39,12 +95,12 @@ class OneLoad:
 
     @property
     def shown(self) -> Shown | None:
-        """Return the load as figures need it; None if it has no critical path."""
+        """Return the record and critical path, which figures need; None without a critical path."""
         return None if self.path is None else Shown(self.record, self.path)
 
 
 def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
-    """Read the load. Raises InputError if the run has no load with this number, or it cannot be read."""
+    """Read a load. Raises InputError if the run has no load with this number, or cannot be read."""
     with RunReader.open(folder) as run:
         row = _required(run, number)
         text = run.load_json(row.job, row.load, row.attempt)
@@ -66,8 +122,8 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
         record=record,
         path=critical_path(page, record, client if drawn is None else drawn.client(client)),
         tables={
-            "connections": table_grid("connections", tables["connections"]),
-            "requests": table_grid("requests", tables["requests"]),
+            "connections": _table("connections", tables["connections"]),
+            "requests": _table("requests", tables["requests"]),
             "evidence": _facts("evidence", tables["evidence"][0]),
         },
         others=tuple(
@@ -80,7 +136,7 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(folder: Path, number: int) -> bytes:
-    """Return the record of a load as the world wrote it. Raises InputError."""
+    """Return the JSON record of a load as the world program wrote it. Raises InputError."""
     with RunReader.open(folder) as run:
         row = _required(run, number)
         return run.load_json(row.job, row.load, row.attempt)
@@ -106,27 +162,23 @@ def _required(run: RunReader, number: int) -> LoadRow:
     return row
 
 
-def table_grid(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
+def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
     """Return a table of one load without the load's number and without columns that have no values."""
-    names = list(TABLES[table])
-    kept = [at for at in range(1, len(names)) if any(row[at] is not None for row in rows)]
-    columns = tuple(
-        Column(names[at].replace("_", " "), "key" if at == 1 else _kind(TABLES[table][names[at]]))
-        for at in kept
-    )
-    return Grid(TITLES[table], columns, tuple(tuple(_entry(row[at]) for at in kept) for row in rows))
+    columns = []
+    kept = []
+    for at, (name, kind) in enumerate(TABLES[table].items()):
+        if at and any(row[at] is not None for row in rows):
+            words: Kind = "words" if kind in ("text", "flag") else "figure"
+            columns.append(Column(name.replace("_", " "), "key" if at == 1 else words))
+            kept.append(at)
+    return Grid(TITLES[table], tuple(columns), tuple(tuple(_entry(row[at]) for at in kept) for row in rows))
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    facts = [(name, value) for name, value in zip(TABLES[table], row, strict=True) if value is not None]
-    entries = tuple(
-        (Entry(name.replace("_", " ")), Entry(_text(value), value=value)) for name, value in facts[1:]
-    )
-    return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), entries)
-
-
-def _kind(kind: str) -> Any:
-    return "words" if kind in ("text", "flag") else "figure"
+    """Return a row as a table of its names and values, without the load's number and missing values."""
+    facts = [*zip(TABLES[table], row, strict=True)][1:]
+    entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
+    return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))
 
 
 def _entry(value: Any) -> Entry:
@@ -142,18 +194,17 @@ def _text(value: Any) -> str:
 
 
 def loads_grid(outline: Outline, rows: Iterable[LoadRow]) -> Grid:
-    columns = (
+    names = (
         *("load", "job", "attempt", "cell", "repeat", "valid", "invalid", "plt_ms", "requests"),
         *("connections", "syn_data_connections", "retransmitted_segments", "started_unix_ms"),
     )
     entries = []
     for row in rows:
-        invalid = "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None
-        plt_ms = None if row.plt_ns is None else row.plt_ns / 1e6
-        values: tuple[Any, ...] = (
+        values = (
             *(row.number, row.job, row.attempt, outline.cell_name(outline.cells[row.cell]), row.repeat),
-            *(row.valid, invalid, plt_ms, row.requests, row.connections, row.syn_data_connections),
-            *(row.retransmitted, row.started_unix_ms),
+            *(row.valid, "; ".join(f"{kind}: {detail}" for kind, detail in row.invalid) or None),
+            *(None if row.plt_ns is None else row.plt_ns / 1e6, row.requests, row.connections),
+            *(row.syn_data_connections, row.retransmitted, row.started_unix_ms),
         )
-        entries.append(tuple(_entry(value) for value in values))
-    return Grid("loads", tuple(Column(name) for name in columns), tuple(entries))
+        entries.append(tuple(map(_entry, values)))
+    return Grid("loads", tuple(map(Column, names)), tuple(entries))

@@ -1,0 +1,267 @@
+"""Read the settings of a server benchmark, and make its cells, and a job for each: a world with transactions.
+
+Options of the command and keys of TOML files have the same names."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from fastopen.common.errors import InputError, raise_all
+from fastopen.common.pydantic_errors import conflict, input_errors
+from fastopen.common.resources import packaged_folder
+from fastopen.common.units import parse_duration_us, parse_size_bytes
+from fastopen.common.user_files import read_toml
+from fastopen.contract import (
+    CONTRACT,
+    Flood,
+    Job,
+    LinkDirection,
+    LoadSpec,
+    Network,
+    Origins,
+    Tolerance,
+    Transactions,
+)
+from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
+from fastopen.contract.part import RTT_MAX_US
+from fastopen.pages import Page
+from fastopen.pages.model import Resource
+
+SUFFIX: Final = ".toml"
+HOSTS_MAX: Final = 1000
+SIZE_MAX_BYTES: Final = 100_000_000
+# The maximum number of cold transactions: a world has this many addresses for new clients.
+COLD_MAX: Final = 60_000
+
+ArmName = Literal["off", "cold", "warm"]
+NewKey = Literal["none", "replace", "add"]
+Item = TypeVar("Item")
+Arrivals = Literal["rate_per_s", "clients"]
+# The transport of each arm's connections, and the state of their cookies.
+ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] | None]]] = {
+    "off": ("tcp", None),
+    "cold": ("tfo", "cold"),
+    "warm": ("tfo", "warm"),
+}
+# The real time that a load may take. In virtual time, a second of transactions can take much longer.
+TIMEOUT_US: Final = 3_600_000_000
+# The tolerance of the measured RTT in real time, when the machine also runs other programs.
+RTT_TOLERANCE_US: Final = 5000
+
+
+def _listed(value: object) -> object:
+    """Return a list: from `10,100` on the command line, or from a list or a single value in a file."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _by(parse: Callable[[str], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+def _flood(value: object) -> object:
+    """Parse `none`, or the kind of a flood's SYNs and their number per second: `valid:2000`."""
+    if not isinstance(value, str):
+        return value
+    if value == "none":
+        return None
+    cookies, _, rate = value.partition(":")
+    named = {"plain": "none", "invalid": "invalid", "valid": "valid"}
+    if cookies not in named or not rate.isdecimal():
+        raise ValueError(f"unknown value {value!r}; use none, plain:RATE, invalid:RATE or valid:RATE")
+    return {"rate_per_s": int(rate), "cookies": named[cookies]}
+
+
+def flood_words(flood: Flood | None) -> str:
+    """Return the value of `--flood` that requests this flood."""
+    if flood is None:
+        return "none"
+    return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
+
+
+Listed = Annotated[tuple[Item, ...], Field(min_length=1), BeforeValidator(_listed)]
+Counts = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=ARRIVALS_MAX)], ...], Field(max_length=100), BeforeValidator(_listed)
+]
+
+
+class Bench(BaseModel):
+    """A server benchmark. All combinations of the values of its lists are run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    """Notes for readers of the results."""
+    published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """Published responses per second, by arm, to print next to the measured ones."""
+    arms: Listed[ArmName] = get_args(ArmName)
+    rates: Counts = ()
+    clients: Counts = ()
+    duration: Annotated[int, Field(ge=1, le=DURATION_MAX_US), _by(parse_duration_us)] = 10_000_000
+    rtt: Annotated[int, Field(ge=0, le=RTT_MAX_US), _by(parse_duration_us)] = 20_000
+    size: Annotated[int, Field(ge=0, le=SIZE_MAX_BYTES), _by(parse_size_bytes)] = 5000
+    hosts: Annotated[int, Field(ge=1, le=HOSTS_MAX)] = 16
+    tfo_queue: Listed[Annotated[int, Field(ge=1, le=65_535)]] = (4096,)
+    syncookies: Listed[Annotated[int, Field(ge=0, le=2)]] = (0,)
+    flood: Listed[Annotated[Flood | None, BeforeValidator(_flood)]] = (None,)
+    new_key: Listed[NewKey] = ("none",)
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 5
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
+
+    @model_validator(mode="after")
+    def _transactions_begin_somehow(self) -> "Bench":
+        if not self.rates and not self.clients:
+            raise conflict("needs rates or clients", "add --rates 1000 or --clients 10", "serve-bench")
+        return self
+
+    @model_validator(mode="after")
+    def _cold_clients_have_addresses(self) -> "Bench":
+        most = max(self.rates, default=0) * self.duration // 1_000_000
+        if "cold" in self.arms and most > COLD_MAX:
+            message = f"{most:,} cold transactions need as many client addresses, but only {COLD_MAX:,} exist"
+            raise conflict(message, "use a lower rate or a shorter duration", "rates", "duration")
+        return self
+
+
+def packaged_benches() -> dict[str, Path]:
+    """Map the names of the benchmarks that come with fastopen to their files."""
+    folder = packaged_folder("experiments")
+    files = sorted((folder / "serve-bench").glob(f"*{SUFFIX}")) if folder else []
+    return {file.stem: file for file in files}
+
+
+def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
+    """Read a packaged benchmark or a file (None: only defaults); apply `changes`. Raises InputError."""
+    data: dict[str, Any] = {}
+    place = ""
+    if name_or_path is not None:
+        path = packaged_benches().get(name_or_path)
+        if path is None and not name_or_path.endswith(SUFFIX):
+            remedy = f"use {', '.join(packaged_benches())}, or the path of a {SUFFIX} file"
+            raise InputError("no packaged benchmark of that name", name_or_path, remedy)
+        path = path or Path(name_or_path)
+        place = path.name
+        data = read_toml(path)
+    given = {key: value for key, value in changes.items() if value is not None}
+    # Given rates or clients replace both the rates and the clients of the file.
+    if {"rates", "clients"} & given.keys():
+        data = {key: value for key, value in data.items() if key not in ("rates", "clients")}
+    try:
+        return Bench.model_validate(data | given)
+    except ValidationError as error:
+        raise_all([_at_options(one, given) for one in input_errors(error, place)])
+        raise
+
+
+def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
+    """Return the error with options as its place, if all keys that the place names were given as options."""
+    keys = [key.partition("[")[0] for key in found.place.split(", ")]
+    options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
+    return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)
+
+
+@dataclass(frozen=True)
+class BenchCell:
+    """An arm with one rate or number of clients, and one value of each factor."""
+
+    arm: ArmName
+    arrivals: Arrivals
+    count: int
+    """The number of transactions per second, or of clients."""
+    tfo_queue: int
+    syncookies: int
+    flood: Flood | None
+    new_key: NewKey
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """Map the names of all factors, except the arm, to their values."""
+        return {
+            "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
+            "queue": str(self.tfo_queue),
+            "syncookies": str(self.syncookies),
+            "flood": flood_words(self.flood),
+            "new key": self.new_key,
+        }
+
+
+def cells_of(bench: Bench) -> list[BenchCell]:
+    """Return the cells in the order of the table. Only warm arms have cells with a new key."""
+    loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
+    loads += [("clients", number) for number in bench.clients]
+    factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
+    # A dict keeps the order and drops repeated cells.
+    cells: dict[BenchCell, None] = {}
+    for (arrivals, count), queue, syncookies, flood, new_key, arm in factors:
+        if arm == "warm" or new_key == "none" or "none" not in bench.new_key:
+            key: NewKey = new_key if arm == "warm" else "none"
+            cells[BenchCell(arm, arrivals, count, queue, syncookies, flood, key)] = None
+    return list(cells)
+
+
+def jobs_of(
+    bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
+) -> Iterator[Job]:
+    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, each is shuffled. A
+    job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
+    order = Random(bench.seed)
+    for repeat in range(repeats):
+        numbers = list(range(len(cells)))
+        if repeats > 1:
+            order.shuffle(numbers)
+        for number in numbers:
+            yield _job(bench, cells[number], f"{number}#{repeat}", server, server_listen)
+
+
+def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None, server_listen: bool) -> Job:
+    transport, cookies = ARMS[cell.arm]
+    transactions = Transactions(
+        arrivals={cell.arrivals: cell.count},
+        duration_us=bench.duration,
+        syncookies=cell.syncookies,
+        new_key=None if cell.new_key == "none" else cell.new_key,
+        flood=cell.flood,
+    )
+    no_limit = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
+    return Job(
+        contract=CONTRACT,
+        id=name,
+        seed=bench.seed,
+        page=page_of(bench),
+        network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
+        origins=Origins(
+            tfo_queue=cell.tfo_queue,
+            server=None if server is None else list(server),
+            server_listen=server_listen,
+        ),
+        loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
+        tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
+        load_timeout_us=TIMEOUT_US,
+    )
+
+
+def page_of(bench: Bench) -> Page:
+    """Return a page with one response of the requested size from each host."""
+    hosts = [f"http://h{number}.test/" for number in range(bench.hosts)]
+    resources = [
+        Resource(
+            url=url, type="document" if number == 0 else "xhr", body_bytes=bench.size,
+            initiator=None if number == 0 else 0,
+        )
+        for number, url in enumerate(hosts)
+    ]  # fmt: skip
+    return Page(
+        format="fastopen-page/1",
+        name="answers",
+        url=hosts[0],
+        source="made for a server benchmark",
+        initiators="declared",
+        resources=resources,
+    )
