@@ -143,11 +143,7 @@ impl World<'_> {
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name];
-        let port = |one: &PageUrl| match self.job.origins.server {
-            None => one.port(),
-            Some(_) if self.job.origins.is_served(one.host()) => server::PORT,
-            Some(_) => server::UPSTREAM_PORT,
-        };
+        let port = |one: &PageUrl| server::port_of(&self.job.origins, one.host(), one.port());
         resources
             .map(|one| Target {
                 server: SocketAddr::new(host(one.url.host()), port(&one.url)),

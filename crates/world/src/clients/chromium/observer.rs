@@ -121,9 +121,6 @@ impl<'a> LoadObserver<'a> {
     }
 
     /// Handles an event of the `DevTools` protocol.
-    ///
-    /// # Errors
-    /// If the page has crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
