@@ -129,7 +129,7 @@ impl Observations<'_> {
 /// Returns the smallest number of round trips until a first response: one for the request, one for TCP unless
 /// its SYN data was acknowledged, and those of TLS or QUIC unless the origin read early data.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
-    // QUIC has no handshake besides the TLS handshake.
+    // QUIC has no handshake of its own: it carries the TLS handshake.
     let tcp =
         u64::from(connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked));
     let tls = match &connection.tls {

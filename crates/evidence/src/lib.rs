@@ -141,8 +141,8 @@ const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 /// Bytes of a TCP header with time stamps.
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
-/// Bytes that a client sends between its `ClientHello` and the end of its early data, besides the early data:
-/// a `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
+/// Bytes between a client's `ClientHello` and the end of its early data, without the early data itself: a
+/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
@@ -449,7 +449,8 @@ impl Observations<'_> {
                 invalid!(
                     reasons,
                     AnswerHeld,
-                    "{host} held the answer to early data for {held_ms:.1} ms, until the handshake was complete"
+                    "{host} held the answer to early data for {held_ms:.1} ms, until the handshake was \
+                     complete"
                 );
             }
         }

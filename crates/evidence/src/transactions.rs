@@ -86,12 +86,11 @@ impl Outcome {
 }
 
 /// The observations of a load with transactions.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
-    /// The plan of the load.
     pub plan: &'a LoadPlan,
-    /// The plan of the load's transactions.
+    /// The transactions of the plan.
     pub asked: &'a TransactionsPlan,
-    /// The generator's observations.
     pub outcome: &'a Outcome,
     /// The number of hosts.
     pub hosts: usize,
@@ -101,7 +100,6 @@ pub struct Seen<'a> {
     pub fastopen_queue: Option<u32>,
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// The link's counts and delays of packets.
     pub link: &'a LinkRecord,
     /// The time in microseconds by which the link may release packets late. One packet in 100 may be later.
     pub late_us: u64,

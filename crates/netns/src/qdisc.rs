@@ -9,26 +9,21 @@ use crate::{Doing, Operation, Result};
 
 /// A queueing discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum Qdisc {
     /// `tbf` (token bucket filter): sends at `byte_per_s`, in bursts of up to `burst_bytes`, and drops
     /// packets beyond a queue of `limit_bytes`.
     Tbf {
-        /// Rate in bytes per second.
         byte_per_s: u64,
         /// Size of the bucket: bytes that may be sent at once; at least one packet.
         burst_bytes: u32,
-        /// Maximum bytes in the queue.
         limit_bytes: u32,
     },
     /// `codel`: drops packets that wait too long (with the constants of RFC 8289) or find a full queue.
-    Codel {
-        /// Maximum packets in the queue.
-        limit_packets: u32,
-    },
+    Codel { limit_packets: u32 },
     /// `fq_codel`: serves 1024 flow queues in turn, with codel in each, without ECN (with the constants of
     /// RFC 8290). If more than `limit_packets` wait, it drops from the longest queue.
     FqCodel {
-        /// Maximum packets in the queue.
         limit_packets: u32,
         /// Bytes that a flow may send in one turn.
         quantum_bytes: u32,
@@ -195,7 +190,8 @@ impl Qdisc {
                 (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
             ]),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
-                // `struct tc_netem_qopt`: latency (0, an attribute sets it), limit, loss, gap, duplicate, jitter.
+                // `struct tc_netem_qopt`: latency (0, because an attribute sets it), limit, loss, gap,
+                // duplicate, jitter.
                 let mut options = words([0, NETEM_LIMIT, loss, 0, 0, 0]);
                 options.extend(attribute(TCA_NETEM_LATENCY64, delay_ns.to_ne_bytes()));
                 if let Some(rate) = byte_per_s {

@@ -20,6 +20,7 @@ pub const OPT_SYN_DATA: u8 = 32;
 
 /// The fields of a connection's `struct tcp_info` that are used as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TcpInfo {
     /// `tcpi_state`.
     pub state: u8,
@@ -32,7 +33,6 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     /// Minimum round-trip time so far, in microseconds.
     pub min_rtt_us: u32,
-    /// Segments retransmitted so far.
     pub retransmits: u32,
     /// Bytes sent in data segments, including retransmissions.
     pub bytes_sent: u64,
@@ -42,9 +42,7 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments sent, with or without data.
     pub segments_out: u32,
-    /// Segments received.
     pub segments_in: u32,
-    /// Congestion window in segments.
     pub congestion_window: u32,
     /// Segments in flight: neither acknowledged nor presumed lost, plus retransmitted ones.
     pub segments_in_flight: u32,

@@ -38,7 +38,6 @@ pub struct Loading<'a> {
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
     pub hosts: &'a BTreeMap<String, IpAddr>,
-    /// The configuration of the link during the load.
     pub link: &'a LinkConfig,
     /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its
     /// namespace is set as the job requests.
@@ -61,11 +60,9 @@ pub struct Loading<'a> {
     /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
     pub timeout_ns: u64,
-    /// The origins' log of this load.
     pub log: &'a OriginLog,
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
-    /// The engine, which determines the clock.
     pub engine: Engine,
     /// In virtual time, delay of the load's start after the phase of the timer wheel at which loads begin.
     pub start_phase: Duration,
@@ -76,7 +73,6 @@ pub struct Loading<'a> {
 pub struct Resolver {
     /// The IP address and port to which queries are sent.
     pub address: SocketAddr,
-    /// The protocol of queries.
     pub names: NameLookup,
     /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
@@ -126,7 +122,6 @@ pub trait UserAgent {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 
-/// Returns the client of `job`.
 pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),

@@ -37,7 +37,6 @@ pub struct Plan {
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
-    /// The scripts, in the order in which to run them.
     pub scripts: Vec<Script>,
 }
 
@@ -56,7 +55,6 @@ pub struct Script {
 /// The result of a script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
-    /// Always `script`.
     pub r#type: &'static str,
     pub name: String,
     /// The exit code of packetdrill; None if a signal ended it or the script timed out.
@@ -97,7 +95,6 @@ const SHELL: &str = "/bin/sh";
 const TUN: &str = "/dev/net/tun";
 
 impl Plan {
-    /// Parses a plan from JSON.
     pub fn read(text: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(text).blame(Fault::Input, "the plan")
     }

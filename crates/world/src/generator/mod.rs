@@ -48,7 +48,6 @@ pub struct Load {
     pub duration_ns: u64,
     /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,
-    /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
@@ -140,7 +139,6 @@ impl Generator<'_> {
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
-    /// Begins the transactions that are due.
     fn begin_due(&mut self, mut now_ns: u64) {
         while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.arrived += 1;

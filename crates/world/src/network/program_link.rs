@@ -107,7 +107,6 @@ impl Datagram for Frame {
     }
 }
 
-/// Frame buffers for reuse.
 struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
@@ -238,7 +237,6 @@ impl Directions {
     }
 }
 
-/// The state of the forwarder's thread.
 struct Worker {
     client: PacketSocket,
     origins: PacketSocket,

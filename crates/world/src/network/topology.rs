@@ -48,7 +48,6 @@ pub type CookieKey = [u32; 4];
 /// The use of Fast Open by the ends of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
-    /// Neither end uses Fast Open.
     Off,
     /// Both ends use Fast Open with the default settings, as in an earlier visit that fetches cookies.
     EarlierVisit,
@@ -249,7 +248,6 @@ impl Topology {
         Ok((self.client_tap(frames)?, origins))
     }
 
-    /// Opens a tap on the client's interface.
     pub fn client_tap(&self, frames: u32) -> Result<Tap> {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }

@@ -191,7 +191,6 @@ impl Drop for Server {
 
 /// The reason why a server does not serve.
 enum Problem {
-    /// The server's first process failed.
     Failed(String),
     /// The server listens, but not on [`PORT`] of all its hosts.
     Elsewhere(String),

@@ -66,7 +66,6 @@ impl ServerSockets {
         self.namespace.run(|| open_sockets().map_err(|error| Error::other("listing TCP sockets", error)))
     }
 
-    /// Returns all listeners of the namespace.
     pub fn listening(&self) -> Result<Vec<Listening>> {
         let listening = |report: SocketReport| {
             let Outcome::Known(info) = report.outcome else { return None };
@@ -156,7 +155,6 @@ impl ServerSockets {
         Ok(true)
     }
 
-    /// Forgets the destroyed connections.
     pub fn forget(&self) {
         self.handle_events();
         self.closed.borrow_mut().clear();

@@ -47,7 +47,6 @@ const CONNECTIONS_A_SECOND: u64 = 200;
 /// Maximum time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
 
-/// A User-Mode Linux kernel.
 pub struct Kernel {
     pub program: PathBuf,
     /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.

@@ -40,7 +40,6 @@ const LAST_LINES: usize = 4;
 pub struct GuestServer {
     /// Name of the host. The host has its own address, to which the name resolves at both ends.
     pub host: String,
-    /// The program and its arguments.
     pub command: Vec<String>,
 }
 

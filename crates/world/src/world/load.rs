@@ -310,7 +310,6 @@ struct ClientTls {
     lookups: Option<Arc<ClientConfig>>,
 }
 
-/// A world that is ready for a load.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,

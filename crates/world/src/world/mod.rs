@@ -314,7 +314,6 @@ struct Servers {
     /// The external server between client and origins, if the job has one.
     server: Option<Server>,
     origins: Origins,
-    /// The certificate authority, if the job has TLS.
     authority: Option<Authority>,
     /// The address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,

@@ -194,7 +194,7 @@ fn resources(
             hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host())).map(|(_, address)| {
                 (SocketAddr::new(*address, resource.url.port()), resource.url.normalized_target())
             });
-        // Only responses with a body can be revalidated.
+        // Only successful responses get a validator.
         let validator = resource.validator && (200..300).contains(&resource.status);
         let cache_policy = cached.then(|| CachePolicy::new(resource.fresh_s, validator, resource.body_bytes));
         Ok(ServedResource {

@@ -35,7 +35,6 @@ const FAILURES: usize = 10;
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Runs the transactions of `plan`, and returns their record.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -242,7 +241,6 @@ impl World<'_> {
 /// The source addresses for the connections of transactions.
 struct Sources {
     ip: Version,
-    /// The number of the first address.
     first: u16,
     /// The number after the last address, if each connection has its own; None if all use the first address.
     end: Option<u16>,

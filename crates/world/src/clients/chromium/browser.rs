@@ -96,7 +96,6 @@ pub(super) struct Context(String);
 /// A tab of a browser context.
 pub(super) struct Tab {
     target: String,
-    /// The tab's `sessionId`.
     pub(super) session: String,
 }
 

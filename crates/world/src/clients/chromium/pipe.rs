@@ -49,7 +49,6 @@ pub(super) enum PipeError {
 }
 
 impl Pipe {
-    /// Creates a protocol session over these pipes.
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> Self {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }

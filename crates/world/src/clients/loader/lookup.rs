@@ -235,7 +235,6 @@ impl Pending {
 enum Queries {
     /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
-    /// HTTP/2 requests.
     Https(Https),
 }
 

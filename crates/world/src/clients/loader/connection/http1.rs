@@ -58,7 +58,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Sends a request and reads its response.
 async fn send(
     sender: &mut SendRequest<SizedBody>,
     request: Request<SizedBody>,
