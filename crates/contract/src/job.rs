@@ -256,10 +256,8 @@ impl LinkDirection {
         }
     }
 
-    /// Returns the configuration of the link model for the direction `network.{way}`.
-    ///
-    /// # Errors
-    /// Returns a text that names the key in `network` and the problem.
+    /// Returns the configuration of the link model for the direction `network.{way}`. An error names the key
+    /// in `network` and the problem.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -309,19 +307,16 @@ pub enum ClientFastOpen {
     /// `TFO_CLIENT_ENABLE`: the client sends data in a SYN only if it has a cookie.
     #[default]
     #[serde(rename = "0x1")]
-    WithCookie,
+    WithCookie = 0x1,
     /// `TFO_CLIENT_ENABLE` and `TFO_CLIENT_NO_COOKIE`: every first SYN has data, and no SYN has a cookie.
     #[serde(rename = "0x5")]
-    WithoutCookie,
+    WithoutCookie = 0x5,
 }
 
 impl ClientFastOpen {
     /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
-        match self {
-            Self::WithCookie => 0x1,
-            Self::WithoutCookie => 0x5,
-        }
+        self as u32
     }
 }
 
@@ -330,33 +325,27 @@ impl ClientFastOpen {
 pub enum ListenerFastOpen {
     /// Linux's default: servers do not use TFO.
     #[serde(rename = "0x1")]
-    Off,
+    Off = 0x1,
     /// `TFO_SERVER_ENABLE`.
     #[default]
     #[serde(rename = "0x2")]
-    On,
+    On = 0x2,
     /// `TFO_SERVER_ENABLE` and `TFO_SERVER_COOKIE_NOT_REQD`: data is accepted with any cookie or none.
     #[serde(rename = "0x202")]
-    CookieNotRequired,
+    CookieNotRequired = 0x202,
     /// `TFO_SERVER_ENABLE` and `TFO_SERVER_WO_SOCKOPT1`: each listener has a Fast Open queue, as long as its
     /// backlog unless the listener sets a length.
     #[serde(rename = "0x402")]
-    EveryListener,
+    EveryListener = 0x402,
     /// `TFO_SERVER_ENABLE`, `TFO_SERVER_COOKIE_NOT_REQD` and `TFO_SERVER_WO_SOCKOPT1`.
     #[serde(rename = "0x602")]
-    EveryListenerCookieNotRequired,
+    EveryListenerCookieNotRequired = 0x602,
 }
 
 impl ListenerFastOpen {
     /// Returns the value of the sysctl.
     pub fn bits(self) -> u32 {
-        match self {
-            Self::Off => 0x1,
-            Self::On => 0x2,
-            Self::CookieNotRequired => 0x202,
-            Self::EveryListener => 0x402,
-            Self::EveryListenerCookieNotRequired => 0x602,
-        }
+        self as u32
     }
 
     /// Returns true if listeners use Fast Open.

@@ -426,7 +426,7 @@ impl TcpSample {
 }
 
 /// Counts connections without a request that the client aborted before a segment of the server arrived, as
-/// browsers do with surplus connections. `syn_data` counts the ones whose SYN data the origin accepted.
+/// browsers do with surplus connections. `syn_data` counts those whose SYN data the origin accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {

@@ -36,10 +36,7 @@ const MAX_BYTES: u64 = 1 << 40;
 type Checked = Result<(), String>;
 
 impl Job {
-    /// Reads one job from JSON.
-    ///
-    /// # Errors
-    /// Returns one line that names the place and the problem (`network.down.loss: …`).
+    /// Reads one job from JSON. An error is one line with the place and the problem (`network.down.loss: …`).
     pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let job: Self = serde_path_to_error::deserialize(&mut reader)

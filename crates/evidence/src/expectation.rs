@@ -35,19 +35,10 @@ pub enum EarlyData {
 /// The use of Fast Open by the connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
-    /// The cookies that the client holds when the load begins.
-    pub cookies_before: CookiesBefore,
+    /// The cookies that the client holds when the load begins: none, or those of all hosts of the page.
+    pub cookies_before: Cookies,
     /// The connections whose SYN data is acknowledged.
     pub syn_data: SynData,
-}
-
-/// The cookies that a client holds when a load begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CookiesBefore {
-    /// The client holds no cookies.
-    NoHost,
-    /// The client holds a cookie of every host of the page.
-    EveryHost,
 }
 
 /// The connections whose SYN data must be acknowledged, if they carried requests and lost no packet.
@@ -72,12 +63,8 @@ impl Expectation {
     /// Derives the expectation of a load from its plan and the settings of TLS, TCP and lookups. An earlier
     /// visit leaves the client at most `tickets_left` tickets per host.
     pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, names: NameLookup, tickets_left: u8) -> Self {
-        let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies| {
-            let cookies_before = match cookies {
-                Cookies::Cold => CookiesBefore::NoHost,
-                Cookies::Warm => CookiesBefore::EveryHost,
-            };
-            let syn_data = match (cookies, tcp.client_fastopen) {
+        let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies_before| {
+            let syn_data = match (cookies_before, tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
                 // A client that has all cookies, or sends none, need not wait for a cookie.
                 _ => SynData::EveryConnection,

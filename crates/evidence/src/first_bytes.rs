@@ -5,8 +5,8 @@ use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
-use super::{HEADER_AND_TIME_STAMPS, Observations, invalid};
-use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, LinkDirection, RequestRecord, SeenAt};
+use super::{HEADER_AND_TIME_STAMPS, Observations};
+use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord, SeenAt};
 
 /// The largest TLS record (RFC 8446 section 5.1). A record can only be read once it is complete.
 const TLS_RECORD: u64 = 16_384;
@@ -38,14 +38,10 @@ impl Observations<'_> {
             let rtt_us = self.network.rtt_us_to(&connection.host);
             let rtts = round_trips(connection);
             let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
-            let came = format!(
-                "the first byte from {} came {} after the connection was opened",
-                connection.host,
-                shown_ms(took_us)
-            );
+            let (host, took) = (&connection.host, shown_ms(took_us));
+            let came = format!("the first byte from {host} came {took} after the connection was opened");
             if took_us < rtts * rtt_us.saturating_sub(self.tolerance_us) {
-                let detail = format!("{came}, which takes {rtts} round trips");
-                reasons.push(invalid(InvalidKind::SoonerThanPossible, detail));
+                invalid!(reasons, SoonerThanPossible, "{came}, which takes {rtts} round trips");
             }
             if self.is_undisturbed(connection, first) {
                 let resource = &self.page.resources[first.resource];
@@ -55,9 +51,12 @@ impl Observations<'_> {
                     rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
                 // Slack for a busy machine: less than a round trip, unless the round trip is short.
                 if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
-                    let detail =
-                        format!("{came}, which takes {rtts} round trips, {} at most", shown_ms(latest_us));
-                    reasons.push(invalid(InvalidKind::FirstByteLate, detail));
+                    let latest = shown_ms(latest_us);
+                    invalid!(
+                        reasons,
+                        FirstByteLate,
+                        "{came}, which takes {rtts} round trips, {latest} at most"
+                    );
                 }
             }
         }
@@ -130,7 +129,7 @@ impl Observations<'_> {
 /// Returns the smallest number of round trips until a first response: one for the request, one for TCP unless
 /// its SYN data was acknowledged, and those of TLS or QUIC unless the origin read early data.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
-    // QUIC has no handshake besides the TLS handshake.
+    // QUIC has no handshake of its own: it carries the TLS handshake.
     let tcp =
         u64::from(connection.quic.is_none() && !connection.client.is_some_and(|end| end.syn_data_acked));
     let tls = match &connection.tls {

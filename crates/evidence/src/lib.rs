@@ -1,6 +1,16 @@
 //! Decides if a load is valid: compares the observations of client, origins and both kernels with the load's
 //! expectation. The rules are pure functions.
 
+/// Adds a reason to a list: its kind, and a formatted text for people.
+macro_rules! invalid {
+    ($reasons:expr, $kind:ident, $($detail:tt)+) => {
+        $reasons.push(fastopen_contract::Invalid {
+            kind: fastopen_contract::InvalidKind::$kind,
+            detail: format!($($detail)+),
+        })
+    };
+}
+
 mod expectation;
 mod first_bytes;
 mod lookups;
@@ -12,6 +22,7 @@ pub mod transactions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use fastopen_link::ip::{Addresses, Versions};
 use fastopen_link::path::PathRule;
@@ -19,52 +30,44 @@ use fastopen_page::{Page, Schemes};
 
 use self::lookups::is_resolver;
 
-pub use self::expectation::{CookiesBefore, EarlyData, Expectation, FastOpen, SynData};
+pub use self::expectation::{EarlyData, Expectation, FastOpen, SynData};
 use fastopen_contract::{
-    BothEnds, Cached, ConnectionRecord, EndEvidence, GivenUpRecord, Invalid, InvalidKind, LinkRecord,
-    LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
+    BothEnds, Cached, ConnectionRecord, Cookies, EndEvidence, GivenUpRecord, Invalid, InvalidKind,
+    LinkRecord, LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
 };
 
 /// Everything that was observed during a load, to compare with its [`Expectation`].
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Observations<'a> {
-    /// The page.
     pub page: &'a Page,
     /// The hosts of the page with their addresses.
     pub hosts: &'a BTreeMap<String, Addresses>,
     /// The addresses of hosts whose cookies the client held when the load began.
     pub cookies_before: &'a [IpAddr],
-    /// The requests of the load.
     pub requests: &'a [RequestRecord],
-    /// The connections of the load.
     pub connections: &'a [ConnectionRecord],
-    /// The lookups of names.
     pub lookups: &'a [LookupRecord],
     /// The reason why the load did not finish; `None` if the load finished.
     pub unfinished: Option<&'a str>,
     /// Growth of the kernels' counters during the load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// The link's counts of packets.
     pub link: &'a LinkRecord,
     /// True if bodies are recorded. The page's own scripts then decide on requests, and may cancel them.
     pub recorded: bool,
     /// The middlebox and the hosts behind it.
     pub path: &'a PathRule,
-    /// The TCP settings of both ends.
     pub tcp: &'a Tcp,
-    /// The kernel's data on the external server.
+    /// The kernel's data on the external server; `None` without such a server.
     pub server: Option<&'a ServerRecord>,
     /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
     /// The time in microseconds by which the link may release a packet too late.
     pub late_us: u64,
-    /// The end at which times were measured.
     pub seen_at: SeenAt,
     /// True if an external program loads the page or serves it. Such programs take additional time.
     pub foreign: bool,
-    /// The settings of the network.
     pub network: &'a Network,
-    /// The settings of the origins, such as the version of HTTP of each host.
     pub origins: &'a OriginSettings,
     /// The schemes of the page's URLs in this load.
     pub schemes: Schemes,
@@ -91,8 +94,8 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
         Some(_) if without_queue => {}
         Some(FastOpen { cookies_before, syn_data }) => {
             match cookies_before {
-                CookiesBefore::NoHost => observed.no_cookies(&mut reasons),
-                CookiesBefore::EveryHost => observed.cookies_of_all_hosts(&mut reasons),
+                Cookies::Cold => observed.no_cookies(&mut reasons),
+                Cookies::Warm => observed.cookies_of_all_hosts(&mut reasons),
             }
             observed.path_effects(syn_data, &mut reasons);
             match syn_data {
@@ -112,11 +115,9 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 /// Counts the connections that the client aborted in `SYN_SENT`. The client's kernel deleted them before the
 /// SYN-ACK arrived, so only the origin knows if their SYN data was accepted.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
-    let given_up = connections.iter().filter(|one| is_given_up(one));
-    given_up.fold(GivenUpRecord::default(), |counted, one| GivenUpRecord {
-        connections: counted.connections + 1,
-        syn_data: counted.syn_data + usize::from(one.origin.is_some_and(|end| end.syn_data_acked)),
-    })
+    let given_up = || connections.iter().filter(|one| is_given_up(one));
+    let with_data = given_up().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
+    GivenUpRecord { connections: given_up().count(), syn_data: with_data.count() }
 }
 
 fn is_given_up(connection: &ConnectionRecord) -> bool {
@@ -141,47 +142,33 @@ const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 /// Bytes of a TCP header with time stamps.
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
-/// Bytes that a client sends between its `ClientHello` and the end of its early data, besides the early data:
-/// a `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
+/// Bytes between a client's `ClientHello` and the end of its early data, without the early data itself: a
+/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
-/// Counters whose growth at either end makes a load invalid, unless the path explains it.
-const FAILURE_COUNTERS: [(&str, InvalidKind, &str); 2] = [
-    (
-        "TCPFastOpenListenOverflow",
-        InvalidKind::ListenOverflow,
-        "connections found the origins' Fast Open queue full",
-    ),
-    (
-        "TCPFastOpenPassiveFail",
-        InvalidKind::FastopenFailed,
-        "connections came with data in the SYN that was refused",
-    ),
-];
-
 impl Observations<'_> {
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
-        let name = |request: &RequestRecord| self.page.resources[request.resource].url.as_str().to_owned();
+        let name = |request: &RequestRecord| self.page.resources[request.resource].url.as_str();
         let needed = self.requests.iter().filter(|request| !self.recorded || request.resource == 0);
         let mut failed = needed.filter_map(|request| Some((request, request.error.as_ref()?)));
         if let Some((request, error)) = failed.next() {
             let more = failed.count();
             let others = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            reasons.push(invalid(InvalidKind::Incomplete, format!("{}: {error}{others}", name(request))));
+            invalid!(reasons, Incomplete, "{}: {error}{others}", name(request));
         } else if let Some(why) = self.unfinished {
-            let unanswered = self.connections.iter().find(|one| self.kept_from_ipv4(one));
-            let detail = unanswered.map_or(why.into(), |one| {
-                format!(
+            match self.connections.iter().find(|one| self.kept_from_ipv4(one)) {
+                None => invalid!(reasons, Incomplete, "{why}"),
+                Some(one) => invalid!(
+                    reasons,
+                    Incomplete,
                     "{why}; {} did not answer over IPv6, and the client did not try IPv4: with a TFO cookie, \
                      connect(2) succeeds at once",
                     one.host
-                )
-            });
-            reasons.push(invalid(InvalidKind::Incomplete, detail));
+                ),
+            }
         } else if self.requests.is_empty() {
-            let detail = "the client asked for nothing of the page".into();
-            reasons.push(invalid(InvalidKind::Incomplete, detail));
+            invalid!(reasons, Incomplete, "the client asked for nothing of the page");
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
             let resource = &self.page.resources[request.resource];
@@ -195,13 +182,13 @@ impl Observations<'_> {
                 None => (resource.status, resource.body_bytes),
             };
             if request.body_bytes != wanted || request.status != Some(status) {
-                let detail = format!(
-                    "{}: status {} and {} bytes instead of {status} and {wanted}",
-                    name(request),
-                    request.status.unwrap_or(0),
-                    request.body_bytes,
+                let (name, came) = (name(request), request.status.unwrap_or(0));
+                let bytes = request.body_bytes;
+                invalid!(
+                    reasons,
+                    WrongBytes,
+                    "{name}: status {came} and {bytes} bytes instead of {status} and {wanted}"
                 );
-                reasons.push(invalid(InvalidKind::WrongBytes, detail));
             }
         }
     }
@@ -222,31 +209,38 @@ impl Observations<'_> {
     /// Compares each kernel's counters with its sockets, and both ends with each other. The SYN data of
     /// aborted connections is an exception: only the origin's kernel counts it.
     fn counters(&self, reasons: &mut Vec<Invalid>) {
-        let grown = |counters: &BTreeMap<String, i64>, name: &str| counters.get(name).copied().unwrap_or(0);
         let (client, origins) = (&self.counters.client, &self.without_upstream());
-        for (counter, kind, what) in FAILURE_COUNTERS {
-            let count = grown(origins, counter) + grown(client, counter);
-            let refused = counter == "TCPFastOpenPassiveFail";
-            let expected = if refused { self.refused_as_expected() } else { 0..=0 };
-            if !expected.contains(&count) {
-                let but = match expected.into_inner() {
-                    (0, 0) => String::new(),
-                    (least, most) => format!(", {least} to {most} by the path"),
-                };
-                reasons.push(invalid(kind, format!("{count} {what} ({counter}{but})")));
-            }
+        let overflows =
+            grown(origins, "TCPFastOpenListenOverflow") + grown(client, "TCPFastOpenListenOverflow");
+        if overflows != 0 {
+            invalid!(
+                reasons,
+                ListenOverflow,
+                "{overflows} connections found the origins' Fast Open queue full (TCPFastOpenListenOverflow)"
+            );
+        }
+        let refused = grown(origins, "TCPFastOpenPassiveFail") + grown(client, "TCPFastOpenPassiveFail");
+        let expected = self.refused_as_expected();
+        if !expected.contains(&refused) {
+            invalid!(
+                reasons,
+                FastopenFailed,
+                "{refused} connections came with data in the SYN that was refused (TCPFastOpenPassiveFail{})",
+                by_path(&expected)
+            );
         }
         let timed_out = self.timed_out_syns();
         let lossy = self.lost_packets() > 0 || timed_out > 0;
         let failed = grown(client, "TCPFastOpenActiveFail");
-        let (least, most) = self.failed_as_expected().into_inner();
-        if !(least..=most + timed_out).contains(&failed) && self.lost_packets() == 0 {
-            let but = if most > 0 { format!(", {least} to {most} by the path") } else { String::new() };
-            let detail = format!(
+        let expected = self.failed_as_expected();
+        if !(*expected.start()..=expected.end() + timed_out).contains(&failed) && self.lost_packets() == 0 {
+            invalid!(
+                reasons,
+                FastopenFailed,
                 "{failed} connections lost the data in their SYN on a link that lost nothing \
-                 (TCPFastOpenActiveFail{but})"
+                 (TCPFastOpenActiveFail{})",
+                by_path(&expected)
             );
-            reasons.push(invalid(InvalidKind::FastopenFailed, detail));
         }
         let sockets = self.with_syn_data(|connection| connection.client);
         let origin_sockets = self.with_syn_data(|connection| connection.origin);
@@ -267,13 +261,18 @@ impl Observations<'_> {
             if given_up > 0 {
                 let _ = write!(detail, "; {given_up} of connections that were given up");
             }
-            reasons.push(invalid(InvalidKind::CountersDisagree, detail));
+            invalid!(reasons, CountersDisagree, "{detail}");
         }
     }
 
+    /// Counts the connections of a kind.
+    fn count(&self, is_of_kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
+        self.connections.iter().filter(|one| is_of_kind(one)).count() as i64
+    }
+
+    /// Counts the connections whose SYN data was acknowledged, by the evidence of one end.
     fn with_syn_data(&self, end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>) -> i64 {
-        let acked = self.connections.iter().filter(|one| end(one).is_some_and(|end| end.syn_data_acked));
-        acked.count() as i64
+        self.count(|one| end(one).is_some_and(|end| end.syn_data_acked))
     }
 
     fn lost_packets(&self) -> u64 {
@@ -295,8 +294,7 @@ impl Observations<'_> {
             }
             _ => true,
         };
-        let again = self.connections.iter().filter(|one| one.quic.is_none() && retransmitted(one));
-        if explained { again.count() as i64 } else { 0 }
+        if explained { self.count(|one| one.quic.is_none() && retransmitted(one)) } else { 0 }
     }
 
     fn no_fast_open(&self, reasons: &mut Vec<Invalid>) {
@@ -304,51 +302,43 @@ impl Observations<'_> {
         for (end, counters) in [("client", client), ("origins", origins)] {
             for name in FASTOPEN_COUNTERS {
                 if let Some(count) = counters.get(name).filter(|count| **count > 0) {
-                    let detail = format!("{name} of the {end} grew by {count}");
-                    reasons.push(invalid(InvalidKind::SynDataWithoutTfo, detail));
+                    invalid!(reasons, SynDataWithoutTfo, "{name} of the {end} grew by {count}");
                 }
             }
         }
         let with_data = self.with_syn_data(|connection| connection.client);
         if with_data > 0 {
-            let detail = format!("{with_data} connections carried data in their SYN");
-            reasons.push(invalid(InvalidKind::SynDataWithoutTfo, detail));
+            invalid!(reasons, SynDataWithoutTfo, "{with_data} connections carried data in their SYN");
         }
     }
 
     fn no_cookies(&self, reasons: &mut Vec<Invalid>) {
         if !self.cookies_before.is_empty() {
-            let detail =
-                format!("the client held {} cookies before its first connection", self.cookies_before.len());
-            reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
+            let held = self.cookies_before.len();
+            invalid!(reasons, CookieBeforeCold, "the client held {held} cookies before its first connection");
         }
     }
 
     fn cookies_of_all_hosts(&self, reasons: &mut Vec<Invalid>) {
-        let hosts = self.hosts.iter();
-        let missing: Vec<_> = hosts
-            .filter(|(_, addresses)| addresses.iter().any(|one| !self.cookies_before.contains(&one)))
-            .map(|(host, _)| host)
-            .collect();
-        if let Some(first) = missing.first() {
-            let detail = format!("no cookie of {first} ({} of {} hosts)", missing.len(), self.hosts.len());
-            reasons.push(invalid(InvalidKind::NoCookieWhenWarm, detail));
+        let lacks = |addresses: &Addresses| addresses.iter().any(|one| !self.cookies_before.contains(&one));
+        let missing: Vec<_> = self.hosts.iter().filter(|(_, addresses)| lacks(addresses)).collect();
+        if let Some((first, _)) = missing.first() {
+            let (missing, all) = (missing.len(), self.hosts.len());
+            invalid!(reasons, NoCookieWhenWarm, "no cookie of {first} ({missing} of {all} hosts)");
         }
     }
 
     fn syn_data_everywhere(&self, reasons: &mut Vec<Invalid>) {
-        let broken = |one: &&ConnectionRecord| self.is_broken(one, SynData::EveryConnection);
         let missing = self.connections.iter().filter(|one| is_missing_syn_data(one));
-        let missing: Vec<_> = missing.filter(|one| !broken(one)).collect();
-        if let Some(first) = missing.first() {
-            let detail = format!(
-                "{} of {} connections carried no data in their SYN though nothing was lost, first the one to \
-                 {}",
-                missing.len(),
-                self.connections.len(),
-                first.host
+        let missing: Vec<_> = missing.filter(|one| !self.is_broken(one, SynData::EveryConnection)).collect();
+        if let Some(ConnectionRecord { host, .. }) = missing.first() {
+            let (missing, all) = (missing.len(), self.connections.len());
+            invalid!(
+                reasons,
+                NoSynData,
+                "{missing} of {all} connections carried no data in their SYN though nothing was lost, first \
+                 the one to {host}"
             );
-            reasons.push(invalid(InvalidKind::NoSynData, detail));
         }
     }
 
@@ -363,16 +353,18 @@ impl Observations<'_> {
             let host = connection.host.as_str();
             let address = self.address(connection);
             if connection.client.is_some_and(|end| end.syn_data_acked) && !asked.contains(&address) {
-                let detail = format!("the first connection to {host} carried data in its SYN");
-                reasons.push(invalid(InvalidKind::CookieBeforeCold, detail));
+                invalid!(reasons, CookieBeforeCold, "the first connection to {host} carried data in its SYN");
             }
             if self.is_broken(connection, SynData::AfterCookie) {
                 continue;
             }
             let cookie_held = cookie_at.get(&address).is_some_and(|at| connection.opened_ns > *at);
             if cookie_held && is_missing_syn_data(connection) {
-                let detail = format!("a connection to {host} carried none although the cookie was there");
-                reasons.push(invalid(InvalidKind::NoSynData, detail));
+                invalid!(
+                    reasons,
+                    NoSynData,
+                    "a connection to {host} carried none although the cookie was there"
+                );
             }
             let Some(connected) = connection.connected_ns.filter(|_| connection.handshake_us.is_some())
             else {
@@ -400,15 +392,17 @@ impl Observations<'_> {
         for (host, connections) in of_host {
             if let Some((_, tls)) = connections.iter().find(|(_, tls)| tls.disagrees()) {
                 let who = if tls.resumed { "client" } else { "origin" };
-                let detail = format!("only the {who} reports that a connection to {host} resumed a session");
-                reasons.push(invalid(InvalidKind::NotResumed, detail));
+                invalid!(
+                    reasons,
+                    NotResumed,
+                    "only the {who} reports that a connection to {host} resumed a session"
+                );
             }
             // If the first connection lost its SYN, a later connection may get tickets earlier.
             let first = connections.iter().min_by_key(|(_, tls)| tls.secured_ns);
             let resumed_first = first.is_some_and(|(_, tls)| tls.resumed);
             if expected.tickets_before == 0 && resumed_first {
-                let detail = format!("the first connection to {host} resumed a session");
-                reasons.push(invalid(InvalidKind::SessionBeforeFirst, detail));
+                invalid!(reasons, SessionBeforeFirst, "the first connection to {host} resumed a session");
             }
             // A connection that the client closed during its handshake may have used a ticket.
             let of_it = self.connections.iter().filter(|one| one.host == host);
@@ -416,12 +410,13 @@ impl Observations<'_> {
             let due = usize::from(expected.tickets_before).saturating_sub(unfinished.count());
             let resumed = connections.iter().filter(|(_, tls)| tls.resumed).count();
             if resumed < due.min(connections.len()) {
-                let detail = format!(
-                    "{resumed} of {} connections to {host} resumed a session, for which the client had {due} \
-                     tickets",
-                    connections.len()
+                let all = connections.len();
+                invalid!(
+                    reasons,
+                    NotResumed,
+                    "{resumed} of {all} connections to {host} resumed a session, for which the client had \
+                     {due} tickets"
                 );
-                reasons.push(invalid(InvalidKind::NotResumed, detail));
             }
             if expected.early_data != EarlyData::Accepted {
                 let rejected = expected.early_data != EarlyData::None;
@@ -441,9 +436,11 @@ impl Observations<'_> {
                         0 => String::new(),
                         some => format!(" in {some} 0-RTT packets"),
                     };
-                    let detail =
-                        format!("a connection to {host} carried {bytes} bytes of early data{packets}");
-                    reasons.push(invalid(InvalidKind::EarlyDataUnasked, detail));
+                    invalid!(
+                        reasons,
+                        EarlyDataUnasked,
+                        "a connection to {host} carried {bytes} bytes of early data{packets}"
+                    );
                 }
                 continue;
             }
@@ -459,22 +456,25 @@ impl Observations<'_> {
             let with_ticket = able.iter().filter(|(_, tls)| tls.resumed).count();
             let with_ticket = due.saturating_sub(used).min(able.len()).max(with_ticket);
             if started < with_ticket {
-                let detail = format!(
-                    "of {} connections to {host} {started} began with early data that the origin read before \
-                     the handshake was complete, of {with_ticket} with a ticket",
-                    able.len()
+                let able = able.len();
+                invalid!(
+                    reasons,
+                    NoEarlyData,
+                    "of {able} connections to {host} {started} began with early data that the origin read \
+                     before the handshake was complete, of {with_ticket} with a ticket"
                 );
-                reasons.push(invalid(InvalidKind::NoEarlyData, detail));
             }
             let late_ns = self.late_us * 1000;
             let held = able.iter().filter(|(_, tls)| tls.seen_early() > 0);
             let held = held.filter_map(|(_, tls)| tls.origin.as_ref()).map(|origin| origin.answer_held_ns);
             if let Some(held_ns) = held.max().filter(|held_ns| *held_ns > late_ns) {
-                let detail = format!(
-                    "{host} held the answer to early data for {:.1} ms, until the handshake was complete",
-                    held_ns as f64 / 1e6
+                let held_ms = held_ns as f64 / 1e6;
+                invalid!(
+                    reasons,
+                    AnswerHeld,
+                    "{host} held the answer to early data for {held_ms:.1} ms, until the handshake was \
+                     complete"
                 );
-                reasons.push(invalid(InvalidKind::AnswerHeld, detail));
             }
         }
     }
@@ -566,12 +566,11 @@ impl Observations<'_> {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
             if record.late_us_max > self.late_us {
                 let late_ms = record.late_us_max as f64 / 1000.0;
-                let detail = format!("a packet left the link {way} {late_ms:.1} ms later than due");
-                reasons.push(invalid(InvalidKind::LinkLate, detail));
+                invalid!(reasons, LinkLate, "a packet left the link {way} {late_ms:.1} ms later than due");
             }
             if record.overruns > 0 {
-                let detail = format!("{} packets {way} were lost before the link saw them", record.overruns);
-                reasons.push(invalid(InvalidKind::LinkLate, detail));
+                let lost = record.overruns;
+                invalid!(reasons, LinkLate, "{lost} packets {way} were lost before the link saw them");
             }
         }
     }
@@ -605,6 +604,15 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
-fn invalid(kind: InvalidKind, detail: String) -> Invalid {
-    Invalid { kind, detail }
+/// Returns the growth of a counter; 0 if the kernel does not have it.
+fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
+    counters.get(name).copied().unwrap_or(0)
+}
+
+/// Describes how many events the path explains, for a detail; empty if it explains none.
+fn by_path(expected: &RangeInclusive<i64>) -> String {
+    match (expected.start(), expected.end()) {
+        (_, 0) => String::new(),
+        (least, most) => format!(", {least} to {most} by the path"),
+    }
 }

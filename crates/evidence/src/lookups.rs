@@ -4,9 +4,9 @@ use fastopen_link::ip::Version;
 use fastopen_page::{alias_host, is_name};
 
 use super::first_bytes::round_trips;
-use super::{Observations, invalid};
+use super::{Observations, grown};
 use fastopen_contract::{
-    ConnectionRecord, Invalid, InvalidKind, LOOKUP_TIMEOUT, LookupRecord, NameLookup, resolver_address,
+    ConnectionRecord, Invalid, LOOKUP_TIMEOUT, LookupRecord, NameLookup, resolver_address,
 };
 
 impl Observations<'_> {
@@ -15,21 +15,21 @@ impl Observations<'_> {
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
         if self.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
-                reasons.push(disagreement(format!("{} was looked up, and no name should be", lookup.host)));
+                invalid!(reasons, LookupsDisagree, "{} was looked up, and no name should be", lookup.host);
             }
             return;
         }
         if let Some(host) = self.connected_without_lookup() {
-            reasons.push(disagreement(format!("{host} was not looked up before its first connection")));
+            invalid!(reasons, LookupsDisagree, "{host} was not looked up before its first connection");
         }
         // Browsers also look up names that the page does not have.
         let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_of(lookup, host));
         let mut of_page = self.lookups.iter().filter(of_page);
         if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
-            reasons.push(disagreement(detail));
+            invalid!(reasons, LookupsDisagree, "{detail}");
         }
         if let Some(detail) = self.wrong_connection() {
-            reasons.push(disagreement(detail));
+            invalid!(reasons, LookupsDisagree, "{detail}");
         }
         self.query_packets(reasons);
     }
@@ -107,24 +107,22 @@ impl Observations<'_> {
 
     /// Compares the number of queries with the kernels' UDP counters, unless other traffic may use UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
-        let other_udp = self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic());
-        if other_udp {
+        if self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic()) {
             return;
         }
         let over_udp = || self.lookups.iter().filter(|_| self.network.names == NameLookup::Do53);
         let sent: usize = over_udp().map(|lookup| lookup.queries).sum();
         let arrived: usize = over_udp().map(|lookup| lookup.resolver.queries).sum();
-        let grown = |counters: &std::collections::BTreeMap<String, i64>, name: &str| {
-            counters.get(name).copied().unwrap_or(0)
-        };
         let out = grown(&self.counters.client, "UdpOutDatagrams");
         let received = grown(&self.counters.origins, "UdpInDatagrams");
         let unfinished = self.lookups.iter().any(|one| one.answered_ns.is_none() && one.error.is_none());
         if !unfinished && (out != sent as i64 || received != arrived as i64) {
-            reasons.push(disagreement(format!(
+            invalid!(
+                reasons,
+                LookupsDisagree,
                 "{sent} queries sent and {arrived} arrived, but {out} datagrams by UdpOutDatagrams and \
                  {received} by UdpInDatagrams"
-            )));
+            );
         }
     }
 }
@@ -136,8 +134,4 @@ pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
 
 fn is_of(lookup: &LookupRecord, host: &str) -> bool {
     lookup.host.eq_ignore_ascii_case(host) || lookup.host.eq_ignore_ascii_case(&alias_host(host))
-}
-
-fn disagreement(detail: String) -> Invalid {
-    invalid(InvalidKind::LookupsDisagree, detail)
 }

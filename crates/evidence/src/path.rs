@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use fastopen_link::path::{Behaviour, PathRule};
 
-use super::{Observations, SynData, invalid, is_given_up, retransmitted};
-use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, InvalidKind, Tcp};
+use super::{Observations, SynData, by_path, grown, is_given_up, retransmitted};
+use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, Tcp};
 
 // Values of `tcpi_fastopen_client_fail` (`TFO_*` in include/uapi/linux/tcp.h).
 const UNSPECIFIED: u8 = 0;
@@ -53,8 +53,8 @@ impl Effect {
     /// Derives the effect of a behaviour: follows a SYN with data, and a SYN that requests a cookie, from the
     /// client through the middlebox to the host (`tcp_try_fastopen` in Linux's `net/ipv4/tcp_fastopen.c`).
     fn of(behaviour: Behaviour, tcp: &Tcp) -> Self {
-        let (listens, any) =
-            (tcp.listener_fastopen.is_on(), tcp.listener_fastopen.takes_data_without_cookie());
+        let listener = tcp.listener_fastopen;
+        let (listens, any) = (listener.is_on(), listener.takes_data_without_cookie());
         let own = tcp.client_fastopen == ClientFastOpen::WithCookie;
         let dropped = match behaviour {
             Behaviour::DropSynData => true,
@@ -101,9 +101,8 @@ impl Effect {
 impl Observations<'_> {
     fn effect_on(&self, connection: &ConnectionRecord) -> Option<Effect> {
         let address = self.address(connection)?;
-        let PathRule { behaviour, .. } = self.path;
-        let behaviour = if self.path.affects(address) { *behaviour } else { Behaviour::None };
-        Some(Effect::of(behaviour, self.tcp))
+        let PathRule { behaviour, .. } = *self.path;
+        Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, self.tcp))
     }
 
     /// Returns true if the path, the TCP settings or a suspected black hole keep this connection from using
@@ -115,7 +114,7 @@ impl Observations<'_> {
     /// Returns true if the client's kernel did not use Fast Open because an earlier connection made it
     /// suspect a black hole (`tcp_fastopen_cookie_check`).
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
-        let suspected = self.counters.client.get("TCPFastOpenBlackhole").is_some_and(|times| *times > 0);
+        let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
             one.client.is_some_and(|end| end.retransmits >= LEAST_SENT_AGAIN)
                 && one.opened_ns + THREE_TIMEOUTS_NS <= connection.opened_ns
@@ -160,15 +159,16 @@ impl Observations<'_> {
                 let often = |one: &&ConnectionRecord| end(one).is_some_and(|end| end.retransmits >= least);
                 self.in_black_hole(end).filter(often).count() as i64
             };
-            let (least, most) = (sent_again(MOST_SENT_AGAIN), sent_again(LEAST_SENT_AGAIN));
-            let count = counters.get("TCPFastOpenBlackhole").copied().unwrap_or(0);
-            if !(least..=most).contains(&count) {
-                let but = if most > 0 { format!(", {least} to {most} by the path") } else { String::new() };
-                let detail = format!(
+            let expected = sent_again(MOST_SENT_AGAIN)..=sent_again(LEAST_SENT_AGAIN);
+            let count = grown(counters, "TCPFastOpenBlackhole");
+            if !expected.contains(&count) {
+                invalid!(
+                    reasons,
+                    Blackhole,
                     "{count} times the kernel of the {name} suspected a black hole and turned Fast Open off \
-                     (TCPFastOpenBlackhole{but})"
+                     (TCPFastOpenBlackhole{})",
+                    by_path(&expected)
                 );
-                reasons.push(invalid(InvalidKind::Blackhole, detail));
             }
         }
     }
@@ -176,19 +176,17 @@ impl Observations<'_> {
     /// Returns the expected range for the number of connections whose path or settings make SYN data fail.
     pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
         let silent = |least: u32| {
-            let of_silent = self.connections.iter().filter(|one| {
+            self.count(|one| {
                 let silent = |end| self.is_silent(one, end) && one.handshake_us.is_none();
                 one.client.is_some_and(|end| silent(end) && end.retransmits >= least)
-            });
-            of_silent.count() as i64
+            })
         };
         // It is not known if such a socket used Fast Open.
-        let lost_hello = |one: &&ConnectionRecord| {
+        let lost_hellos = self.count(|one| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
             let affected = self.address(one).is_some_and(|address| self.path.affects(address));
             drops && affected && one.client.is_some_and(|end| end.retransmits > 0)
-        };
-        let lost_hellos = self.connections.iter().filter(lost_hello).count() as i64;
+        });
         let failed =
             self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
         // The counter grows with timeouts of a socket that sent SYN data, whether accepted or not
@@ -196,18 +194,15 @@ impl Observations<'_> {
         failed + silent(MOST_SENT_AGAIN)..=failed + silent(1) + lost_hellos
     }
 
-    /// Returns the number of connections whose SYN data a host accepted, but whose SYN-ACK never arrived.
+    /// Counts the connections whose SYN data a host accepted, but which were not established because the path
+    /// resets SYNs with data or drops their SYN-ACKs.
     pub(super) fn accepted_unanswered(&self) -> i64 {
-        let accepted =
-            self.never_established().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
-        accepted.filter(|one| !is_given_up(one)).count() as i64
-    }
-
-    /// Returns the connections that were not established because the path resets SYNs with data or drops
-    /// their SYN-ACKs.
-    fn never_established(&self) -> impl Iterator<Item = &ConnectionRecord> {
-        let unanswered = |one: &&ConnectionRecord| self.effect_on(one).is_some_and(|effect| !effect.connects);
-        self.connections.iter().filter(unanswered).filter(|one| one.handshake_us.is_none())
+        self.count(|one| {
+            one.handshake_us.is_none()
+                && one.origin.is_some_and(|end| end.syn_data_acked)
+                && self.effect_on(one).is_some_and(|effect| !effect.connects)
+                && !is_given_up(one)
+        })
     }
 
     /// Returns the expected range for the number of connections whose cookie the hosts' kernels refuse.
@@ -218,11 +213,10 @@ impl Observations<'_> {
     /// Returns the expected range for the number of connections that the hosts' kernels count as accepted
     /// although no SYN data arrived, because the cookie was good or is not required.
     pub(super) fn accepted_without_data(&self) -> RangeInclusive<i64> {
-        let asking = self.connections.iter().filter(|one| {
+        let asking = self.count(|one| {
             let unavailable = one.client.is_some_and(|end| end.fastopen_client_fail == COOKIE_UNAVAILABLE);
             unavailable && self.effect_on(one).is_some_and(|effect| effect.accepted_asking)
         });
-        let asking = asking.count() as i64;
         let failed = self.failed_at_host(|effect| effect.accepted_without_data);
         failed.start() + asking..=failed.end() + asking
     }
@@ -241,10 +235,8 @@ impl Observations<'_> {
 
     /// Counts the connections of a kind whose SYN data fails with an effect that `which` selects.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
-        let counted = self.connections.iter().filter(|one| {
-            kind(one) && self.effect_on(one).is_some_and(|effect| effect.fail.is_some() && which(effect))
-        });
-        counted.count() as i64
+        let fails = |effect: Effect| effect.fail.is_some() && which(effect);
+        self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))
     }
 
     /// Checks that each connection that path or settings exclude from Fast Open reports the expected reason.
@@ -260,14 +252,15 @@ impl Observations<'_> {
                 code => effect.fail == Some(code) && (every || effect.cookie),
             };
             if end.syn_data_acked || !(code_fits || lossy && retransmitted(connection)) {
-                let detail = format!(
+                invalid!(
+                    reasons,
+                    PathWithoutEffect,
                     "a connection to {}, which its path or tcp_fastopen keeps from Fast Open: data in its \
                      SYN {}, tcpi_fastopen_client_fail {}",
                     connection.host,
                     if end.syn_data_acked { "accepted" } else { "not accepted" },
                     end.fastopen_client_fail
                 );
-                reasons.push(invalid(InvalidKind::PathWithoutEffect, detail));
                 return;
             }
         }

@@ -6,8 +6,8 @@ use fastopen_link::path::Behaviour;
 use fastopen_page::Schemes;
 
 use super::lookups::is_resolver;
-use super::{Observations, invalid};
-use fastopen_contract::{ConnectionRecord, Invalid, InvalidKind, QuicRecord};
+use super::{Observations, grown};
+use fastopen_contract::{ConnectionRecord, Invalid, QuicRecord};
 
 /// The kernel's counter of datagrams that were dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
@@ -17,12 +17,13 @@ impl Observations<'_> {
     /// to TCP, and that no end received more packets than the other sent. An end may have received fewer: the
     /// last packets may be in flight when the load ends. Also checks for dropped datagrams.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
-        let dropped =
-            [&self.counters.client, &self.counters.origins].map(|end| end.get(BUFFER_FULL).copied());
-        let dropped: i64 = dropped.iter().flatten().sum();
+        let dropped = grown(&self.counters.client, BUFFER_FULL) + grown(&self.counters.origins, BUFFER_FULL);
         if dropped > 0 {
-            let detail = format!("{dropped} datagrams found a socket's buffer full ({BUFFER_FULL})");
-            reasons.push(invalid(InvalidKind::DatagramsDropped, detail));
+            invalid!(
+                reasons,
+                DatagramsDropped,
+                "{dropped} datagrams found a socket's buffer full ({BUFFER_FULL})"
+            );
         }
         let passed = |one: &&ConnectionRecord| {
             self.path.behaviour == Behaviour::BlockUdp
@@ -30,8 +31,12 @@ impl Observations<'_> {
                 && one.quic.is_some_and(|quic| quic.origin.is_some())
         };
         if let Some(one) = self.connections.iter().find(passed) {
-            let detail = format!("datagrams reached {}, though its path blocks UDP", one.host);
-            reasons.push(invalid(InvalidKind::PathWithoutEffect, detail));
+            invalid!(
+                reasons,
+                PathWithoutEffect,
+                "datagrams reached {}, though its path blocks UDP",
+                one.host
+            );
         }
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one)) {
             let host = &connection.host;
@@ -41,20 +46,19 @@ impl Observations<'_> {
             }
             if self.fell_back(connection) {
                 if !self.had_to_fall_back(connection) {
-                    let detail = format!("a connection to {host} is TCP's before QUIC had its time");
-                    reasons.push(invalid(InvalidKind::NoQuic, detail));
+                    invalid!(reasons, NoQuic, "a connection to {host} is TCP's before QUIC had its time");
                 }
                 continue;
             }
             let Some(quic) = connection.quic.filter(|_| wanted) else {
                 if wanted || connection.quic.is_some() {
                     let what = if wanted { "is not QUIC's" } else { "is QUIC's" };
-                    reasons.push(invalid(InvalidKind::NoQuic, format!("a connection to {host} {what}")));
+                    invalid!(reasons, NoQuic, "a connection to {host} {what}");
                 }
                 continue;
             };
             if let Some(detail) = disagreement(&connection.host, &quic) {
-                reasons.push(invalid(InvalidKind::PacketsDisagree, detail));
+                invalid!(reasons, PacketsDisagree, "{detail}");
             }
         }
     }
@@ -67,13 +71,9 @@ impl Observations<'_> {
     /// Returns true if the connection is to an HTTP/3 server. The same host may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
+        let mut urls = self.page.resources.iter().map(|one| &one.url);
         let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
-            || self
-                .page
-                .resources
-                .iter()
-                .map(|one| &one.url)
-                .any(|url| url.host() == host && url.port() == *port && !url.is_encrypted(self.schemes));
+            || urls.any(|url| url.host() == host && url.port() == *port && !url.is_encrypted(self.schemes));
         self.origins.http_of(host).is_quic() && !in_the_clear
     }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::{Expectation, Observations, invalid};
-use fastopen_contract::{Invalid, InvalidKind, ListenerRecord, UpstreamRecord};
+use super::{Expectation, Observations, grown};
+use fastopen_contract::{Invalid, ListenerRecord, UpstreamRecord};
 
 impl Observations<'_> {
     /// Checks that the external server served until the load ended, and that the listeners in use have a Fast
     /// Open queue in loads with Fast Open. Without a queue, they send no cookies and accept no SYN data.
     pub(super) fn server(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         if let Some(failure) = self.server_failure {
-            reasons.push(invalid(InvalidKind::ServerFailed, failure.into()));
+            invalid!(reasons, ServerFailed, "{failure}");
         }
         self.upstream(reasons);
         let listeners = self.server.iter().flat_map(|server| &server.listeners);
@@ -19,11 +19,12 @@ impl Observations<'_> {
         let without = listeners.filter(|one| one.connections > 0 && one.fastopen_queue == Some(0));
         for ListenerRecord { address, port, .. } in without {
             let place = SocketAddr::new(*address, *port);
-            let detail = format!(
+            invalid!(
+                reasons,
+                NoListenerQueue,
                 "the server's listener on {place} has no Fast Open queue: nginx has listen {port} \
                  fastopen=256, HAProxy bind :{port} tfo; --server-listen gives others one"
             );
-            reasons.push(invalid(InvalidKind::NoListenerQueue, detail));
         }
     }
 
@@ -32,20 +33,23 @@ impl Observations<'_> {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;
         };
-        let active = self.counters.origins.get("TCPFastOpenActive").copied().unwrap_or(0);
+        let active = grown(&self.counters.origins, "TCPFastOpenActive");
         if active != syn_data as i64 {
-            let detail = format!(
+            invalid!(
+                reasons,
+                CountersDisagree,
                 "data in SYNs of the server's own connections: {syn_data} by the origins' sockets, {active} \
                  by TCPFastOpenActive"
             );
-            reasons.push(invalid(InvalidKind::CountersDisagree, detail));
         }
         if self.origins.upstream_tfo && syn_data < connections {
-            let detail = format!(
-                "{} of the server's {connections} connections to the origins carried no data in their SYN",
-                connections - syn_data
+            let without = connections - syn_data;
+            invalid!(
+                reasons,
+                NoSynData,
+                "{without} of the server's {connections} connections to the origins carried no data in their \
+                 SYN"
             );
-            reasons.push(invalid(InvalidKind::NoSynData, detail));
         }
     }
 

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::FASTOPEN_COUNTERS;
-use fastopen_contract::{
-    Arrivals, BothEnds, Cookies, Invalid, InvalidKind, LinkRecord, LoadPlan, TransactionsPlan,
-};
+use super::{FASTOPEN_COUNTERS, grown};
+use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
 /// Limits of the share of arrivals that are late, and of the relative error of the rate. Above a limit, the
 /// record shows the speed of the generator, not of the server.
@@ -88,12 +86,11 @@ impl Outcome {
 }
 
 /// The observations of a load with transactions.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
-    /// The plan of the load.
     pub plan: &'a LoadPlan,
-    /// The plan of the load's transactions.
+    /// The transactions of the plan.
     pub asked: &'a TransactionsPlan,
-    /// The generator's observations.
     pub outcome: &'a Outcome,
     /// The number of hosts.
     pub hosts: usize,
@@ -103,7 +100,6 @@ pub struct Seen<'a> {
     pub fastopen_queue: Option<u32>,
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
-    /// The link's counts and delays of packets.
     pub link: &'a LinkRecord,
     /// The time in microseconds by which the link may release packets late. One packet in 100 may be later.
     pub late_us: u64,
@@ -114,39 +110,38 @@ pub struct Seen<'a> {
 /// Returns all reasons why the record is invalid. The list is empty for a valid record.
 pub fn judge(seen: &Seen) -> Vec<Invalid> {
     let mut reasons = Vec::new();
-    let mut add = |kind, detail: String| reasons.push(Invalid { kind, detail });
     if let Some(failure) = seen.server_failure {
-        add(InvalidKind::ServerFailed, failure.into());
+        invalid!(reasons, ServerFailed, "{failure}");
     }
     if let Some(limit) = seen.generators_limit() {
-        add(InvalidKind::GeneratorLate, format!("the generator was the limit: {limit}"));
+        invalid!(reasons, GeneratorLate, "the generator was the limit: {limit}");
     }
-    seen.link_delays(&mut add);
+    seen.link_delays(&mut reasons);
     let Outcome { answered, begun, wrong, failures, .. } = seen.outcome;
     let met = failures.keys().next().map_or("", String::as_str);
     if *wrong > 0 {
-        add(
-            InvalidKind::WrongBytes,
-            format!("{wrong} of {begun} answers are other than the page says: {met}"),
-        );
+        invalid!(reasons, WrongBytes, "{wrong} of {begun} answers are other than the page says: {met}");
     } else if *answered == 0 {
-        add(InvalidKind::Incomplete, format!("none of {begun} transactions was answered: {met}"));
+        invalid!(reasons, Incomplete, "none of {begun} transactions was answered: {met}");
     }
     match seen.plan.cookies {
-        None => seen.without_fast_open(&mut add),
+        None => seen.without_fast_open(&mut reasons),
         Some(_) if seen.fastopen_queue == Some(0) => {
-            let detail = "the server's listener has no Fast Open queue: configure one, or --server-listen";
-            add(InvalidKind::NoListenerQueue, detail.into());
+            invalid!(
+                reasons,
+                NoListenerQueue,
+                "the server's listener has no Fast Open queue: configure one, or --server-listen"
+            );
         }
-        Some(Cookies::Cold) => seen.cold(&mut add),
-        Some(Cookies::Warm) => seen.warm(&mut add),
+        Some(Cookies::Cold) => seen.cold(&mut reasons),
+        Some(Cookies::Warm) => seen.warm(&mut reasons),
     }
     reasons
 }
 
 impl Seen<'_> {
     fn of_origins(&self, name: &str) -> u64 {
-        self.counters.origins.get(name).copied().unwrap_or(0).max(0) as u64
+        grown(&self.counters.origins, name).max(0) as u64
     }
 
     /// Returns true if a flood or SYN cookies may change how the server treats Fast Open connections.
@@ -174,52 +169,50 @@ impl Seen<'_> {
             .then(|| format!("{kept:.1} arrivals a second instead of {rate}"))
     }
 
-    fn link_delays(&self, add: &mut impl FnMut(InvalidKind, String)) {
+    fn link_delays(&self, reasons: &mut Vec<Invalid>) {
         for (way, one) in [("down", &self.link.down), ("up", &self.link.up)] {
             if one.overruns > 0 {
-                add(
-                    InvalidKind::LinkLate,
-                    format!("{way}: {} packets were lost outside the link", one.overruns),
-                );
+                invalid!(reasons, LinkLate, "{way}: {} packets were lost outside the link", one.overruns);
             } else if one.late_us_p99 > self.late_us {
-                let detail = format!(
-                    "{way}: one packet in a hundred was released over {} us late (at most {} us allowed)",
-                    one.late_us_p99, self.late_us
+                let (late, allowed) = (one.late_us_p99, self.late_us);
+                invalid!(
+                    reasons,
+                    LinkLate,
+                    "{way}: one packet in a hundred was released over {late} us late (at most {allowed} us \
+                     allowed)"
                 );
-                add(InvalidKind::LinkLate, detail);
             }
         }
     }
 
-    fn without_fast_open(&self, add: &mut impl FnMut(InvalidKind, String)) {
+    fn without_fast_open(&self, reasons: &mut Vec<Invalid>) {
         let grown = FASTOPEN_COUNTERS.iter().find(|name| {
             [&self.counters.client, &self.counters.origins].iter().any(|end| end.contains_key(**name))
         });
         if let Some(name) = grown {
-            add(InvalidKind::SynDataWithoutTfo, format!("{name} grew"));
+            invalid!(reasons, SynDataWithoutTfo, "{name} grew");
         } else if self.outcome.syn_data > 0 {
-            let detail = format!("{} connections carried data in their SYN", self.outcome.syn_data);
-            add(InvalidKind::SynDataWithoutTfo, detail);
+            let count = self.outcome.syn_data;
+            invalid!(reasons, SynDataWithoutTfo, "{count} connections carried data in their SYN");
         }
     }
 
-    fn cold(&self, add: &mut impl FnMut(InvalidKind, String)) {
+    fn cold(&self, reasons: &mut Vec<Invalid>) {
         let Outcome { syn_data, fallbacks, answered, .. } = self.outcome;
         if syn_data + fallbacks > 0 {
-            let detail = format!("{} new clients sent data in their SYN", syn_data + fallbacks);
-            add(InvalidKind::CookieBeforeCold, detail);
+            let count = syn_data + fallbacks;
+            invalid!(reasons, CookieBeforeCold, "{count} new clients sent data in their SYN");
         }
         let asked = self.of_origins("TCPFastOpenCookieReqd");
         if asked < *answered && !self.is_disturbed() {
-            let detail = format!("{asked} cookies were asked for by {answered} new clients");
-            add(InvalidKind::CountersDisagree, detail);
+            invalid!(reasons, CountersDisagree, "{asked} cookies were asked for by {answered} new clients");
         }
     }
 
-    fn warm(&self, add: &mut impl FnMut(InvalidKind, String)) {
+    fn warm(&self, reasons: &mut Vec<Invalid>) {
         if self.cookies_before < self.hosts {
-            let detail = format!("of {} hosts the client held {} cookies", self.hosts, self.cookies_before);
-            add(InvalidKind::NoCookieWhenWarm, detail);
+            let (hosts, held) = (self.hosts, self.cookies_before);
+            invalid!(reasons, NoCookieWhenWarm, "of {hosts} hosts the client held {held} cookies");
         }
         if self.is_disturbed() {
             return;
@@ -227,22 +220,23 @@ impl Seen<'_> {
         let Outcome { syn_data, fallbacks, answered, begun, .. } = self.outcome;
         if syn_data + fallbacks < *answered {
             let without = answered - syn_data - fallbacks;
-            add(
-                InvalidKind::NoSynData,
-                format!("{without} of {begun} connections carried no data in their SYN"),
-            );
+            invalid!(reasons, NoSynData, "{without} of {begun} connections carried no data in their SYN");
         }
         let taken = self.of_origins("TCPFastOpenPassive");
         if answered == begun && taken != *syn_data {
-            let detail =
-                format!("the server's kernel took data of {taken} SYNs, and acknowledged {syn_data}");
-            add(InvalidKind::CountersDisagree, detail);
+            invalid!(
+                reasons,
+                CountersDisagree,
+                "the server's kernel took data of {taken} SYNs, and acknowledged {syn_data}"
+            );
         }
         let overflows = self.of_origins("TCPFastOpenListenOverflow");
         if *fallbacks > overflows && self.asked.new_key.is_none() {
-            let detail =
-                format!("data in {fallbacks} SYNs was refused, and the queue was full {overflows} times");
-            add(InvalidKind::FastopenFailed, detail);
+            invalid!(
+                reasons,
+                FastopenFailed,
+                "data in {fallbacks} SYNs was refused, and the queue was full {overflows} times"
+            );
         }
     }
 }

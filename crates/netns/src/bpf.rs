@@ -12,7 +12,7 @@ pub const ARCHITECTURE: u32 = 0xC000_00F3;
 
 /// Offset of the system call's number in `struct seccomp_data` (include/uapi/linux/seccomp.h).
 pub const NUMBER: u32 = 0;
-/// Offset of the system call's architecture in that structure.
+/// Offset of the architecture in `struct seccomp_data`.
 pub const ARCH: u32 = 4;
 
 /// Returns the offset of the lower 32 bits of an argument of the system call (little-endian).

@@ -58,9 +58,6 @@ pub fn exact_timers() {
 
 /// Waits inside a tokio runtime until `at_ns` of the monotonic clock. Returns at once if that time has
 /// passed. Each call opens a descriptor; for repeated waits use one [`Alarm`].
-///
-/// # Errors
-/// If no descriptors are left.
 pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
     if at_ns <= monotonic_ns() {
         return Ok(());
@@ -73,9 +70,6 @@ pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
     /// Returns an alarm that is not set. Call it inside the runtime.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: the AsyncFd owns the timer, whose descriptor stays open and unchanged while it lives.
         let timer = unsafe { AsyncFd::register_with_interest(Timer::new()?, Interest::READABLE) };
@@ -83,18 +77,12 @@ impl Alarm {
     }
 
     /// Makes the runtime wake up at `at_ns` of the monotonic clock.
-    ///
-    /// # Errors
-    /// If the kernel refuses the time.
     pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
         self.0.get_mut().set(Some(at_ns))
     }
 
     /// Waits until `at_ns` of the monotonic clock. Returns at once if that time has passed. Cancel-safe: a
     /// later wait for the same time does not set the timer again.
-    ///
-    /// # Errors
-    /// If the kernel refuses the time.
     pub async fn wait_until(&mut self, at_ns: u64) -> io::Result<()> {
         while monotonic_ns() < at_ns {
             self.0.get_mut().set(Some(at_ns))?;

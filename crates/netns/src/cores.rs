@@ -11,18 +11,12 @@ const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
 /// Returns the cores that the calling thread may use.
-///
-/// # Errors
-/// Errors of `sched_getaffinity`.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(THIS_THREAD)?;
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
 /// Keeps the calling thread, and everything that it starts later, on these cores.
-///
-/// # Errors
-/// If none of these cores exists.
 pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core))?;
@@ -30,9 +24,6 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
 }
 
 /// Keeps the calling thread, and everything that it starts later, on its current core.
-///
-/// # Errors
-/// Errors of `sched_setaffinity`.
 pub fn stay() -> io::Result<()> {
     stay_on(&[sched_getcpu()?])
 }
@@ -62,9 +53,6 @@ pub struct CoreTime {
 
 impl CoreTime {
     /// Reads the times of a core.
-    ///
-    /// # Errors
-    /// If the kernel does not list the core.
     pub fn of(core: usize) -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/stat")?, core).ok_or(io::ErrorKind::InvalidData.into())
     }
@@ -84,19 +72,6 @@ impl CoreTime {
             interrupts_ns: hard + soft,
             stolen_ns,
         })
-    }
-
-    /// Returns the time spent since the earlier reading `before`.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            idle_ns: self.idle_ns.saturating_sub(before.idle_ns),
-            user_ns: self.user_ns.saturating_sub(before.user_ns),
-            nice_ns: self.nice_ns.saturating_sub(before.nice_ns),
-            system_ns: self.system_ns.saturating_sub(before.system_ns),
-            interrupts_ns: self.interrupts_ns.saturating_sub(before.interrupts_ns),
-            stolen_ns: self.stolen_ns.saturating_sub(before.stolen_ns),
-        }
     }
 }
 

@@ -21,9 +21,6 @@ pub struct CounterFiles {
 
 impl CounterFiles {
     /// Opens the files of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// If /proc is not mounted.
     pub fn open() -> Result<Self> {
         // /proc/net would be /proc/self/net, which shows the namespace of the process's main thread.
         let open =
@@ -42,9 +39,6 @@ impl CounterFiles {
 
     /// Reads the counters of the groups `TcpExt`, `Tcp` and `Udp`. The names of UDP counters begin with
     /// `Udp`, and their values include IPv6.
-    ///
-    /// # Errors
-    /// If a file cannot be read, or is larger than the buffer.
     pub fn read(&self) -> Result<Counters> {
         let mut counters = Counters::default();
         for (file, group, prefix) in &self.groups {
@@ -61,9 +55,6 @@ impl CounterFiles {
     }
 
     /// Returns the number of UDP sockets over IPv4 and IPv6.
-    ///
-    /// # Errors
-    /// If a file cannot be read or has another format.
     pub fn udp_sockets(&self) -> Result<u64> {
         let in_use = |file, label| {
             let text = text(file)?;
@@ -95,9 +86,6 @@ pub struct Counters(BTreeMap<String, i64>);
 
 impl Counters {
     /// Reads the counters of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// If /proc is not mounted, or a file cannot be read.
     pub fn read() -> Result<Self> {
         CounterFiles::open()?.read()
     }

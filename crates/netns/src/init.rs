@@ -2,28 +2,24 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::mount::{MntFlags, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 use nix::unistd::pivot_root;
 
-use crate::namespace::mount_scratch;
-use crate::sandbox::{guard_proc, limit_processes, mount_tmpfs};
+use crate::namespace::{mount_new, mount_scratch};
+use crate::sandbox::{guard_proc, limit_processes, link_standard_streams, mount_tmpfs};
 use crate::{Doing, Result, check};
 
 /// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` (if it exists) and
-/// [`scratch`](crate::namespace::scratch), limits the number of processes, and protects `/proc`.
-///
-/// # Errors
-/// If the kernel lacks one of these file systems, or the root file system lacks a mount point.
+/// [`scratch`](crate::namespace::scratch), limits the number of processes, and protects `/proc`. Fails if the
+/// kernel lacks one of these file systems, or the root file system lacks a mount point.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
-        mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
-            .doing(|| format!("mounting {kind} on {target}"))
+        mount_new(kind, target, None).doing(|| format!("mounting {kind} on {target}"))
     };
     place("proc", "/proc")?;
     place("sysfs", "/sys")?;
@@ -36,10 +32,8 @@ pub fn mount_system() -> Result<()> {
 }
 
 /// Makes the root file system writable with an `overlay` layer in memory. The original files stay unchanged.
-/// Call this before all other mounts.
-///
-/// # Errors
-/// If the kernel has no overlayfs, or the root file system lacks the folder `/run`.
+/// Call this before all other mounts. Fails if the kernel has no overlayfs, or the root file system lacks the
+/// folder `/run`.
 pub fn make_root_writable() -> Result<()> {
     const STAGE: &str = "/run";
     const LAYERS: &str = "lowerdir=/,upperdir=/run/upper,workdir=/run/work";
@@ -48,7 +42,7 @@ pub fn make_root_writable() -> Result<()> {
     for folder in ["upper", "work", "root"] {
         std::fs::create_dir(Path::new(STAGE).join(folder)).doing(doing)?;
     }
-    mount(Some("overlay"), "/run/root", Some("overlay"), MsFlags::empty(), Some(LAYERS)).doing(doing)?;
+    mount_new("overlay", "/run/root", Some(LAYERS)).doing(doing)?;
     std::env::set_current_dir("/run/root").doing(doing)?;
     pivot_root(".", &STAGE[1..]).doing(doing)?;
     std::env::set_current_dir("/").doing(doing)?;
@@ -57,48 +51,30 @@ pub fn make_root_writable() -> Result<()> {
 
 /// Adds pseudo-terminals, links to the standard streams, and a folder for
 /// [`scratch`](crate::namespace::scratch) to the devices of [`mount_devices`].
-///
-/// # Errors
-/// If the kernel has no pseudo-terminals.
 pub fn complete_devices() -> Result<()> {
     let doing = || "completing /dev".into();
     for folder in ["/dev/shm", "/dev/pts"] {
         std::fs::create_dir_all(folder).doing(doing)?;
     }
-    let options = Some("newinstance,ptmxmode=0666,mode=0620");
-    mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::empty(), options).doing(doing)?;
-    for (link, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
-        symlink(format!("/proc/self/fd{to}"), Path::new("/dev").join(link)).doing(doing)?;
-    }
-    Ok(())
+    mount_new("devpts", "/dev/pts", Some("newinstance,ptmxmode=0666,mode=0620")).doing(doing)?;
+    link_standard_streams()
 }
 
 /// Mounts this kernel's devices on `/dev`, instead of the host's devices that the root file system shows.
 /// This changes which folder [`scratch`](crate::namespace::scratch) returns.
-///
-/// # Errors
-/// If the kernel has no devtmpfs.
 pub fn mount_devices() -> Result<()> {
-    let no_data = None::<&str>;
-    mount(Some("devtmpfs"), "/dev", Some("devtmpfs"), MsFlags::empty(), no_data)
-        .doing(|| "mounting devices on /dev".into())
+    mount_new("devtmpfs", "/dev", None).doing(|| "mounting devices on /dev".into())
 }
 
 /// Mounts `folder` of a User-Mode Linux kernel's host at `target`, writable (`hostfs`). Creates `target`.
-///
-/// # Errors
-/// If this kernel has no `hostfs`, or the host has no such folder.
 pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
     std::fs::create_dir_all(target).doing(|| format!("making {}", target.display()))?;
-    mount(Some("hostfs"), target, Some("hostfs"), MsFlags::empty(), Some(folder))
+    mount_new("hostfs", target, Some(folder))
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
 }
 
 /// Writes the dirty pages of `file` back (`sync_file_range`). On `hostfs` this writes to the host's file,
-/// without an fsync on the host.
-///
-/// # Errors
-/// Errors of the write: ENOSPC if the host's disk is full.
+/// without an fsync on the host. Fails with ENOSPC if the host's disk is full.
 pub fn write_back(file: &File) -> Result<()> {
     const NOW: u32 = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: no pointers; the descriptor is open for the call.
@@ -107,10 +83,8 @@ pub fn write_back(file: &File) -> Result<()> {
         .doing(|| "writing a file's pages back".into())
 }
 
-/// Writes all changed files in a folder of [`mount_host_folder`] back to the host (`syncfs`).
-///
-/// # Errors
-/// Errors of the writes, such as ENOSPC if the host's disk is full.
+/// Writes all changed files in a folder of [`mount_host_folder`] back to the host (`syncfs`). Fails with
+/// ENOSPC if the host's disk is full.
 pub fn write_back_folder(target: &Path) -> Result<()> {
     let doing = || format!("writing files to the machine's folder of {}", target.display());
     let folder = File::open(target).doing(doing)?;
@@ -118,9 +92,6 @@ pub fn write_back_folder(target: &Path) -> Result<()> {
 }
 
 /// Sets the wall clock to `seconds` since 1970.
-///
-/// # Errors
-/// EPERM if this process may not set the clock.
 pub fn set_wall_clock(seconds: i64) -> Result<()> {
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(seconds, 0)).doing(|| "setting the clock".into())
 }

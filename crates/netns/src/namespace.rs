@@ -31,9 +31,6 @@ pub fn enter_sandbox() -> Result<()> {
 /// Like [`enter_sandbox`], but also maps further user and group IDs if the system allows it: for root, all
 /// IDs of its own namespace; for others, their IDs in `/etc/subuid` and `/etc/subgid`, with newuidmap(1) and
 /// newgidmap(1). Returns true if the IDs are mapped; otherwise programs that change their user fail.
-///
-/// # Errors
-/// Errors of [`enter_sandbox`].
 pub fn enter_sandbox_with_users() -> Result<bool> {
     let mapper = IdMapper::start().doing(|| "starting a process that maps user ids".into())?;
     enter(|| mapper.map())
@@ -151,9 +148,6 @@ pub(crate) fn make_mounts_private() -> Result<()> {
 /// mount namespace. No path may be in /tmp.
 ///
 /// The files are on a tmpfs that is unmounted from /tmp once they are bound, so nothing reaches a disk.
-///
-/// # Errors
-/// If the kernel refuses a mount.
 pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
     const STAGE: &str = "/tmp";
     mount_tmpfs(Path::new(STAGE), Some(16 << 20), "0755")?;
@@ -171,9 +165,6 @@ pub fn overlay_files(targets: &[(&str, &str)]) -> Result<()> {
 }
 
 /// Unmounts the topmost file that [`overlay_files`] bound over `target`.
-///
-/// # Errors
-/// If nothing is mounted over `target`.
 pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
@@ -188,25 +179,16 @@ pub fn scratch() -> &'static Path {
 }
 
 /// Mounts a tmpfs of at most `bytes` (None: half of the memory) on [`scratch`], only in this mount namespace.
-///
-/// # Errors
-/// If the kernel refuses the mount.
 pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(scratch(), bytes, "1777")
 }
 
 /// Mounts a tmpfs on `place` for files that are deleted with this mount namespace.
-///
-/// # Errors
-/// If the kernel refuses the mount.
 pub fn mount_temporary(place: &Path) -> Result<()> {
     mount_tmpfs(place, None, "1777")
 }
 
 /// Bind-mounts the file `from` over `to`. If `to` is a symbolic link, its target is covered.
-///
-/// # Errors
-/// If `from` or `to` does not exist, or the kernel refuses the mount.
 pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .doing(|| format!("showing {} as {}", from.display(), to.display()))
@@ -214,7 +196,16 @@ pub fn bind_file(from: &Path, to: &Path) -> Result<()> {
 
 /// Mounts the `/proc` of this PID namespace. If the kernel refuses, the outer namespace's `/proc` stays.
 pub fn mount_proc() {
-    let _ = mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>);
+    let _ = mount_new("proc", "/proc", None);
+}
+
+/// Mounts a new file system of this kind, with the options `data`.
+pub(crate) fn mount_new(
+    kind: &str,
+    target: &(impl nix::NixPath + ?Sized),
+    data: Option<&str>,
+) -> nix::Result<()> {
+    mount(Some(kind), target, Some(kind), MsFlags::empty(), data)
 }
 
 fn write(path: &str, text: &str) -> Result<()> {
@@ -226,10 +217,8 @@ fn write(path: &str, text: &str) -> Result<()> {
 pub struct NetNs(Arc<File>);
 
 impl NetNs {
-    /// Creates an empty network namespace. Its loopback interface is down.
-    ///
-    /// # Errors
-    /// If the kernel refuses, such as because of `user.max_net_namespaces`.
+    /// Creates an empty network namespace. Its loopback interface is down. Fails if the limit
+    /// `user.max_net_namespaces` is reached.
     pub fn create() -> Result<Self> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET).doing(|| "making a network namespace".into())?;
@@ -240,27 +229,18 @@ impl NetNs {
     }
 
     /// Returns the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// If /proc is not mounted.
     pub fn current() -> Result<Self> {
         const PATH: &str = "/proc/thread-self/ns/net";
         Ok(Self(Arc::new(File::open(PATH).doing(|| format!("opening {PATH}"))?)))
     }
 
     /// Moves the calling thread into this namespace permanently.
-    ///
-    /// # Errors
-    /// Errors of `setns`.
     pub fn enter(&self) -> Result<()> {
         setns(&self.0, CloneFlags::CLONE_NEWNET).doing(|| "entering a network namespace".into())
     }
 
     /// Runs `work` on the calling thread in this namespace, then moves the thread back to its own namespace.
     /// Sockets and threads that `work` creates stay in this namespace.
-    ///
-    /// # Errors
-    /// Errors of `work`, or if the thread cannot enter the namespace.
     ///
     /// # Panics
     /// If the thread cannot move back: later calls would act on the wrong namespace.

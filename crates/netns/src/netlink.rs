@@ -87,6 +87,11 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
+/// Returns the bytes of 32-bit words.
+pub(crate) fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    words.into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
 /// Returns the payloads of the attributes of type `kind` in `bytes`, up to the first invalid attribute.
 pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     let attributes = NlasIterator::new(bytes).map_while(Result::ok);

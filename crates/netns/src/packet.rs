@@ -115,10 +115,7 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens the socket in the calling thread's namespace, for frames of the type `ether_type` (`ETH_P_*`).
-    /// The ring has room for `frames` frames (a multiple of 32).
-    ///
-    /// # Errors
-    /// EPERM without `CAP_NET_RAW` in the namespace.
+    /// The ring has room for `frames` frames (a multiple of 32). Needs `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let opened = open(index, frames, ether_type).and_then(|(socket, ring)| {
@@ -190,9 +187,6 @@ impl PacketSocket {
 
     /// Returns the number of received frames that the kernel dropped since the last call because the ring was
     /// full (`PACKET_STATISTICS`).
-    ///
-    /// # Errors
-    /// Errors of `getsockopt`.
     pub fn take_overruns(&self) -> io::Result<u32> {
         take_drops(&self.socket)
     }
@@ -224,10 +218,7 @@ pub struct Tap {
 
 impl Tap {
     /// Opens the tap in the calling thread's namespace, with room for `frames` frames (a multiple of 32).
-    /// While the ring is full, further frames are dropped.
-    ///
-    /// # Errors
-    /// EPERM without `CAP_NET_RAW` in the namespace; ENOMEM without memory for the ring.
+    /// While the ring is full, further frames are dropped. Needs `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let (socket, ring) =
@@ -243,9 +234,6 @@ impl Tap {
 
     /// Returns the frames that passed up to `unix_ns` (nanoseconds since 1970), and the number of dropped
     /// frames. Discards later frames.
-    ///
-    /// # Errors
-    /// Errors of `getsockopt`.
     pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
         let dropped = take_drops(&self.socket)?;
         let mut captured = Vec::new();
@@ -267,9 +255,8 @@ impl Tap {
 /// (`PACKET_STATISTICS`).
 fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
-    let mut statistics = [0; 8];
-    socket::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
-    Ok(u32::from_ne_bytes(*statistics.last_chunk().expect("it is longer")))
+    let [.., a, b, c, d]: [u8; 8] = socket::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    Ok(u32::from_ne_bytes([a, b, c, d]))
 }
 
 /// Opens a packet socket for frames of one Ethernet type, bound to the interface with this index.

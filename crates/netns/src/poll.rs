@@ -11,10 +11,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 /// Waits until one of `descriptors` is readable or `timeout_ns` has passed (None: no limit). Returns the
 /// ready events of each descriptor. The kernel may delay the timeout by a thousandth of its length, even with
-/// a small timer slack (`select_estimate_accuracy`); a [`Timer`] is exact.
-///
-/// # Errors
-/// Errors of `ppoll`. A signal is not an error: it makes the function return early.
+/// a small timer slack (`select_estimate_accuracy`); a [`Timer`] is exact. A signal makes the function return
+/// early, without an error.
 pub fn wait_readable(descriptors: &[BorrowedFd], timeout_ns: Option<u64>) -> io::Result<Vec<PollFlags>> {
     let mut polled: Vec<_> = descriptors.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     match ppoll(&mut polled, timeout_ns.map(time_spec), None) {
@@ -37,18 +35,12 @@ pub struct Timer {
 
 impl Timer {
     /// Returns a timer that is not set.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         Ok(Self { timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?, set_to_ns: None })
     }
 
     /// Sets the timer to `at_ns` of the monotonic clock (None: disarms it).
-    ///
-    /// # Errors
-    /// If the kernel refuses the time.
     pub fn set(&mut self, at_ns: Option<u64>) -> io::Result<()> {
         if at_ns == self.set_to_ns {
             return Ok(());
@@ -81,9 +73,6 @@ pub struct Waker(EventFd);
 
 impl Waker {
     /// Returns a waker that is not signalled.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn new() -> io::Result<Self> {
         Ok(Self(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?))
     }

@@ -22,10 +22,8 @@ use crate::clock::monotonic_ns;
 use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result, check};
 
-/// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`).
-///
-/// # Errors
-/// If the parent ends during the call. A parent that ended earlier is not noticed.
+/// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`). Fails if
+/// the parent ends during the call. A parent that ended earlier is not noticed.
 pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
@@ -74,9 +72,6 @@ pub struct PrivateFolder {
 
 impl PrivateFolder {
     /// Creates a folder whose name begins with `prefix`. Each kind of folder needs its own prefix.
-    ///
-    /// # Errors
-    /// Errors of `fork`, `pipe` and `mkdtemp`.
     ///
     /// # Panics
     /// If this process has other threads.
@@ -178,18 +173,12 @@ impl Drop for PrivateFolder {
 }
 
 /// Replaces the standard streams with /dev/null. Otherwise their readers would wait until this process ends.
-///
-/// # Errors
-/// If there is no /dev/null.
 pub fn close_standard_streams() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     replace_standard_streams(&null, &null, &null)
 }
 
 /// Replaces standard input, output and error.
-///
-/// # Errors
-/// If no descriptors are left.
 pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl AsFd) -> io::Result<()> {
     nix::unistd::dup2_stdin(input)?;
     nix::unistd::dup2_stdout(output)?;
@@ -197,19 +186,16 @@ pub fn replace_standard_streams(input: impl AsFd, output: impl AsFd, error: impl
 }
 
 /// Returns a descriptor of a process, or of a thread with the flag `PIDFD_THREAD`. Unlike an ID, it never
-/// refers to a later process.
-///
-/// # Errors
-/// ESRCH: the process or thread has ended. EINVAL: the kernel does not know the flags.
+/// refers to a later process. Fails with ESRCH if the process or thread has ended, and with EINVAL if the
+/// kernel does not know the flags.
 pub fn pidfd_open(id: i32, flags: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })
 }
 
-/// Returns a duplicate of a descriptor of the process behind `pidfd`.
-///
-/// # Errors
-/// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
+/// Returns a duplicate of a descriptor of the process behind `pidfd`. Fails with EPERM if Yama or the
+/// process's dumpable flag forbids it, with EBADF if there is no such descriptor, and with ESRCH if the
+/// process has ended.
 pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
@@ -241,9 +227,6 @@ fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
 }
 
 /// Waits, without reaping, until `child` has ended (true) or the monotonic clock reaches `until_ns` (false).
-///
-/// # Errors
-/// If no descriptors are left.
 pub fn wait_until_ended(child: &std::process::Child, until_ns: u64) -> io::Result<bool> {
     let handle = pidfd_open(child.id() as i32, 0)?;
     let mut timer = Timer::new()?;
@@ -270,10 +253,15 @@ pub fn kill_group(child: &std::process::Child) {
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
+/// Returns true if this process is PID 1 of its PID namespace.
+fn is_init() -> bool {
+    nix::unistd::getpid() == Pid::from_raw(1)
+}
+
 /// Kills and reaps all other processes of this PID namespace. Does nothing unless the caller is PID 1 of the
 /// namespace, which becomes the parent of every orphan.
 pub fn end_all_others() {
-    if nix::unistd::getpid() != Pid::from_raw(1) {
+    if !is_init() {
         return;
     }
     kill_all_others();
@@ -288,7 +276,7 @@ pub fn disable_core_dumps() {
 /// Returns the bytes of memory without a backing file in all other processes of this PID namespace. Shared
 /// memory counts for each process. Returns 0 unless the caller is PID 1: other processes may be unrelated.
 pub fn memory_of_others() -> u64 {
-    if nix::unistd::getpid() != Pid::from_raw(1) {
+    if !is_init() {
         return 0;
     }
     let kibibytes = |path: PathBuf| {
@@ -305,24 +293,19 @@ pub fn memory_of_others() -> u64 {
 /// Kills all other processes of this PID namespace; their parents must reap them. Does nothing unless the
 /// caller is PID 1 of the namespace.
 pub fn kill_all_others() {
-    if nix::unistd::getpid() == Pid::from_raw(1) {
+    if is_init() {
         // PID -1: every process but the caller and PID 1.
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     }
 }
 
 /// Blocks all signals for this thread and the threads that it starts.
-///
-/// # Errors
-/// Errors of `sigprocmask`.
 pub fn block_signals() -> Result<()> {
     SigSet::all().thread_block().doing(|| "blocking signals".into())
 }
 
-/// Makes the calling thread run before all threads with ordinary scheduling (`SCHED_FIFO`).
-///
-/// # Errors
-/// EPERM if this process lacks the privilege.
+/// Makes the calling thread run before all threads with ordinary scheduling (`SCHED_FIFO`). Needs
+/// `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` above 0.
 pub fn run_first() -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the structure during the call.
@@ -330,9 +313,6 @@ pub fn run_first() -> io::Result<()> {
 }
 
 /// Unblocks all signals of this thread.
-///
-/// # Errors
-/// Errors of `sigprocmask`.
 pub fn unblock_signals() -> Result<()> {
     SigSet::all().thread_unblock().doing(|| "unblocking signals".into())
 }
@@ -355,7 +335,7 @@ pub fn user_time(pid: u32) -> Option<Duration> {
 /// Returns the CPU time of all processes of this PID namespace in user mode. Returns 0 unless the caller is
 /// PID 1, because other processes may be unrelated.
 pub fn computed_in_namespace() -> Duration {
-    if nix::unistd::getpid() != Pid::from_raw(1) {
+    if !is_init() {
         return Duration::ZERO;
     }
     numbered("/proc").filter_map(|(pid, _)| user_time(pid as u32)).sum()
@@ -364,9 +344,6 @@ pub fn computed_in_namespace() -> Duration {
 /// Runs `child` in a forked process, and returns that process's exit code (128 + signal if a signal ended
 /// it). The process is killed when this process ends. After
 /// [`enter_sandbox`](crate::namespace::enter_sandbox) it is PID 1 of the new namespace.
-///
-/// # Errors
-/// Errors of `fork` and `waitpid`.
 ///
 /// # Panics
 /// If this process has other threads: locks that they hold would stay locked in the forked copy.
@@ -388,9 +365,6 @@ pub fn run_in_child(child: impl FnOnce() -> i32) -> Result<i32> {
 /// Like [`run_in_child`], but forwards the signals that other processes send (`SI_USER`) to the child. Call
 /// it with all signals blocked. Signals of the terminal reach the child directly, because it belongs to the
 /// foreground process group.
-///
-/// # Errors
-/// Errors of [`run_in_child`].
 pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     let doing = || "taking signals".into();
     let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC).doing(doing)?;
@@ -449,9 +423,6 @@ fn assert_single_threaded() {
 }
 
 /// Returns a pipe's read end and write end, both closed on exec.
-///
-/// # Errors
-/// If no descriptors are left.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }

@@ -3,32 +3,27 @@
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 
-use crate::netlink::{Answer, attribute, number, payloads, text, word};
+use crate::netlink::{Answer, attribute, number, payloads, text, word, words};
 use crate::route::RouteSocket;
 use crate::{Doing, Operation, Result};
 
 /// A queueing discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the fields say it")]
 pub enum Qdisc {
     /// `tbf` (token bucket filter): sends at `byte_per_s`, in bursts of up to `burst_bytes`, and drops
     /// packets beyond a queue of `limit_bytes`.
     Tbf {
-        /// Rate in bytes per second.
         byte_per_s: u64,
         /// Size of the bucket: bytes that may be sent at once; at least one packet.
         burst_bytes: u32,
-        /// Maximum bytes in the queue.
         limit_bytes: u32,
     },
     /// `codel`: drops packets that wait too long (with the constants of RFC 8289) or find a full queue.
-    Codel {
-        /// Maximum packets in the queue.
-        limit_packets: u32,
-    },
+    Codel { limit_packets: u32 },
     /// `fq_codel`: serves 1024 flow queues in turn, with codel in each, without ECN (with the constants of
     /// RFC 8290). If more than `limit_packets` wait, it drops from the longest queue.
     FqCodel {
-        /// Maximum packets in the queue.
         limit_packets: u32,
         /// Bytes that a flow may send in one turn.
         quantum_bytes: u32,
@@ -88,17 +83,16 @@ const HANDLE: usize = 8;
 
 impl RouteSocket {
     /// Installs queueing disciplines on the output of `interface`, each as the parent of the next. Only
-    /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packets count without their Ethernet header.
-    ///
-    /// # Errors
-    /// ENOENT if the kernel lacks a discipline; EEXIST if the interface already has disciplines.
+    /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packets count without their Ethernet header. Fails
+    /// with ENOENT if the kernel lacks a discipline, and with EEXIST if the interface already has
+    /// disciplines.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
         let index = self.index(interface)?;
         for (major, qdisc) in (1..).zip(chain) {
             let parent = if major == 1 { TC_H_ROOT } else { handle(major - 1, 1) };
             let mut message = header(index, handle(major, 0), parent);
             message.extend(text(libc::TCA_KIND, qdisc.kind()));
-            message.extend(attribute(libc::TCA_OPTIONS, qdisc.options(interface)?));
+            message.extend(attribute(libc::TCA_OPTIONS, qdisc.options()));
             if major == 1 {
                 message.extend(attribute(libc::TCA_STAB, size_table()));
             }
@@ -109,10 +103,7 @@ impl RouteSocket {
     }
 
     /// Removes the queueing disciplines of `interface` and drops all waiting packets. Afterwards the
-    /// interface sends packets immediately.
-    ///
-    /// # Errors
-    /// ENOENT if the interface has no disciplines.
+    /// interface sends packets immediately. Fails with ENOENT if the interface has no disciplines.
     pub fn delete_qdiscs(&mut self, interface: &str) -> Result<()> {
         let message = header(self.index(interface)?, handle(1, 0), TC_H_ROOT);
         self.ask(libc::RTM_DELQDISC, 0, &[message])
@@ -120,9 +111,6 @@ impl RouteSocket {
     }
 
     /// Returns the counters of the queueing disciplines of `interface`, in the order of the chain.
-    ///
-    /// # Errors
-    /// Errors of the kernel.
     pub fn qdisc_stats(&mut self, interface: &str) -> Result<Vec<QdiscStats>> {
         let index = self.index(interface)?;
         let answers = self
@@ -147,7 +135,7 @@ fn handle(major: u32, minor: u32) -> u32 {
 /// Returns a `struct tcmsg`.
 fn header(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     // tcm_family and padding; tcm_ifindex, tcm_handle, tcm_parent, tcm_info
-    [0, index, handle, parent, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+    words([0, index, handle, parent, 0])
 }
 
 fn counted(answer: &Answer) -> QdiscStats {
@@ -182,84 +170,62 @@ impl Qdisc {
     }
 
     /// Returns the payload of `TCA_OPTIONS`.
-    fn options(&self, interface: &str) -> Result<Vec<u8>> {
+    fn options(&self) -> Vec<u8> {
         match *self {
             Self::Tbf { byte_per_s, burst_bytes, limit_bytes } => {
-                let parameters = tbf_parameters(byte_per_s, limit_bytes);
+                // `struct tc_tbf_qopt`: rate, peak rate (none), limit, and buffer and MTU (0, because
+                // `TCA_TBF_BURST` replaces the buffer and only a peak rate needs the MTU).
+                let parameters = [rate_spec(byte_per_s), rate_spec(0), words([limit_bytes, 0, 0])].concat();
                 let mut options = attribute(TCA_TBF_PARMS, parameters);
                 options.extend(attribute(TCA_TBF_RATE64, byte_per_s.to_ne_bytes()));
                 options.extend(number(TCA_TBF_BURST, burst_bytes));
-                Ok(options)
+                options
             }
-            Self::Codel { limit_packets } => Ok(words(&[(TCA_CODEL_LIMIT, limit_packets)])),
-            Self::FqCodel { limit_packets, quantum_bytes } => Ok(words(&[
+            Self::Codel { limit_packets } => number(TCA_CODEL_LIMIT, limit_packets),
+            Self::FqCodel { limit_packets, quantum_bytes } => numbers(&[
                 (TCA_FQ_CODEL_LIMIT, limit_packets),
                 (TCA_FQ_CODEL_ECN, 0),
                 (TCA_FQ_CODEL_QUANTUM, quantum_bytes),
                 // A full queue drops one packet for each new packet, instead of up to 64 at once.
                 (TCA_FQ_CODEL_DROP_BATCH_SIZE, 1),
-            ])),
+            ]),
             Self::Netem { delay_ns, byte_per_s, loss, seed } => {
-                let delay = i64::try_from(delay_ns)
-                    .map_err(std::io::Error::other)
-                    .doing(|| format!("a delay for {interface}"))?;
-                let mut options = netem_parameters(loss);
-                options.extend(attribute(TCA_NETEM_LATENCY64, delay.to_ne_bytes()));
+                // `struct tc_netem_qopt`: latency (0, because an attribute sets it), limit, loss, gap,
+                // duplicate, jitter.
+                let mut options = words([0, NETEM_LIMIT, loss, 0, 0, 0]);
+                options.extend(attribute(TCA_NETEM_LATENCY64, delay_ns.to_ne_bytes()));
                 if let Some(rate) = byte_per_s {
                     options.extend(attribute(TCA_NETEM_RATE64, rate.to_ne_bytes()));
-                    options.extend(attribute(TCA_NETEM_RATE, netem_rate(rate)));
+                    // `struct tc_netem_rate`: `rate`, `packet_overhead` (0, because the size table already
+                    // subtracts the Ethernet header), `cell_size`, `cell_overhead`.
+                    options.extend(attribute(TCA_NETEM_RATE, words([rate_32(rate), 0, 0, 0])));
                 }
                 options.extend(attribute(TCA_NETEM_PRNG_SEED, seed.to_ne_bytes()));
-                Ok(options)
+                options
             }
         }
     }
 }
 
 /// Returns attributes with a 32-bit number each.
-fn words(attributes: &[(u16, u32)]) -> Vec<u8> {
-    attributes.iter().flat_map(|(kind, word)| number(*kind, *word)).collect()
-}
-
-/// Returns a `struct tc_tbf_qopt`: rate, peak rate (none), limit, and buffer and MTU (0, because
-/// `TCA_TBF_BURST` replaces the buffer and only a peak rate needs the MTU).
-fn tbf_parameters(byte_per_s: u64, limit_bytes: u32) -> Vec<u8> {
-    let mut bytes = rate_spec(byte_per_s);
-    bytes.extend(rate_spec(0));
-    for word in [limit_bytes, 0, 0] {
-        bytes.extend(word.to_ne_bytes());
-    }
-    bytes
+fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
+    attributes.iter().flat_map(|(kind, value)| number(*kind, *value)).collect()
 }
 
 /// Returns a `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead`, `cell_align`, `mpu`, `rate`.
 fn rate_spec(byte_per_s: u64) -> Vec<u8> {
-    let mut bytes = vec![0, if byte_per_s > 0 { TC_LINKLAYER_ETHERNET } else { 0 }];
-    bytes.extend([0; 6]);
-    bytes.extend(u32::try_from(byte_per_s).unwrap_or(u32::MAX).to_ne_bytes());
-    bytes
+    let layer = if byte_per_s > 0 { TC_LINKLAYER_ETHERNET } else { 0 };
+    [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// Returns a `struct tc_netem_qopt`: latency (0, an attribute sets it), limit, loss, gap, duplicate, jitter.
-fn netem_parameters(loss: u32) -> Vec<u8> {
-    [0, NETEM_LIMIT, loss, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
-}
-
-/// Returns a `struct tc_netem_rate`: `rate`, `packet_overhead`, `cell_size`, `cell_overhead`. The overhead is
-/// 0, because the size table already subtracts the Ethernet header.
-fn netem_rate(byte_per_s: u64) -> Vec<u8> {
-    let rate = u32::try_from(byte_per_s).unwrap_or(u32::MAX);
-    [rate, 0, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+/// Returns a rate for a field of 32 bits. The kernel ignores this field if it gets the rate in 64 bits too.
+fn rate_32(byte_per_s: u64) -> u32 {
+    u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }
 
 /// Returns the payload of `TCA_STAB`: a `struct tc_sizespec` without a table, which only subtracts the
 /// Ethernet header from each packet's length.
 fn size_table() -> Vec<u8> {
-    let mut bytes = vec![0, 0, 0, 0];
-    bytes.extend(OVERHEAD.to_ne_bytes());
-    // linklayer, mpu, mtu, tsize
-    for word in [u32::from(TC_LINKLAYER_ETHERNET), 0, 0, 0] {
-        bytes.extend(word.to_ne_bytes());
-    }
-    attribute(TCA_STAB_BASE, bytes)
+    // cell_log, size_log and cell_align; overhead, linklayer, mpu, mtu, tsize
+    attribute(TCA_STAB_BASE, words([0, OVERHEAD as u32, TC_LINKLAYER_ETHERNET.into(), 0, 0, 0]))
 }

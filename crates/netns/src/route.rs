@@ -12,7 +12,7 @@ use std::time::Duration;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word};
+use crate::netlink::{Answer, Netlink, attribute, number, payloads, text, word, words};
 use crate::{Doing, Operation, Result, check};
 
 /// Maximum number of checks until an interface is ready, a millisecond apart.
@@ -62,18 +62,12 @@ pub struct RouteSocket {
 
 impl RouteSocket {
     /// Opens the socket in the calling thread's namespace.
-    ///
-    /// # Errors
-    /// If the kernel has no rtnetlink.
     pub fn open() -> Result<Self> {
         let netlink = Netlink::open(NETLINK_ROUTE).doing(|| "opening a routing socket".into())?;
         Ok(Self { netlink, known: BTreeMap::new() })
     }
 
     /// Creates a veth pair with each end in its own namespace. Both ends are down.
-    ///
-    /// # Errors
-    /// If the kernel has no veth or a name is taken.
     pub fn add_veth(&mut self, one: &VethEnd, other: &VethEnd, mtu: u32) -> Result<()> {
         let end = |end: &VethEnd| {
             [
@@ -92,28 +86,19 @@ impl RouteSocket {
     }
 
     /// Brings an interface up, without address resolution (ARP).
-    ///
-    /// # Errors
-    /// If the interface does not exist.
     pub fn bring_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, (libc::IFF_UP | libc::IFF_NOARP) as u32);
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("bringing {interface} up"))
     }
 
     /// Stops the kernel from sending multicast packets of its own through an interface.
-    ///
-    /// # Errors
-    /// If the interface does not exist.
     pub fn disable_multicast(&mut self, interface: &str) -> Result<()> {
         // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
-        let link = [0, self.index(interface)?, 0, libc::IFF_MULTICAST as u32].map(u32::to_ne_bytes).concat();
+        let link = words([0, self.index(interface)?, 0, libc::IFF_MULTICAST as u32]);
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("disabling multicast on {interface}"))
     }
 
     /// Sets the MTU of an interface.
-    ///
-    /// # Errors
-    /// If the interface does not exist, or does not support the size.
     pub fn set_mtu(&mut self, interface: &str, mtu: u32) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.ask(libc::RTM_SETLINK, 0, &[link, number(libc::IFLA_MTU, mtu)])
@@ -121,9 +106,7 @@ impl RouteSocket {
     }
 
     /// Waits until an interface can send, after it and its peer were brought up. Earlier packets are dropped.
-    ///
-    /// # Errors
-    /// If the interface does not exist, or is not ready within about five seconds.
+    /// Fails after about five seconds.
     pub fn wait_until_up(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         for _ in 0..CARRIER_TRIES {
@@ -137,13 +120,10 @@ impl RouteSocket {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Err(io::Error::from(io::ErrorKind::TimedOut)).doing(|| format!("waiting for {interface} to be ready"))
+        Err(io::ErrorKind::TimedOut).doing(|| format!("waiting for {interface} to be ready"))
     }
 
     /// Removes an interface. If it is an end of a veth pair, the other end is removed too.
-    ///
-    /// # Errors
-    /// If the interface does not exist.
     pub fn delete(&mut self, interface: &str) -> Result<()> {
         let link = link_header(self.index(interface)?, 0);
         self.known.remove(interface);
@@ -152,13 +132,8 @@ impl RouteSocket {
 
     /// Makes every address of a network local to the namespace with one route of type `local`, instead of
     /// adding each address to an interface.
-    ///
-    /// # Errors
-    /// If the loopback interface is missing.
     pub fn add_local_network(&mut self, network: (IpAddr, u8)) -> Result<()> {
-        let kind =
-            RouteKind { table: libc::RT_TABLE_LOCAL, scope: libc::RT_SCOPE_HOST, kind: libc::RTN_LOCAL };
-        let mut route = route_to(network, kind);
+        let mut route = route_to(network, libc::RT_TABLE_LOCAL, libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
         route.extend(number(libc::RTA_OIF, self.index("lo")?));
         self.ask(libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &[route])
             .doing(|| format!("adding the local network {}/{}", network.0, network.1))
@@ -166,9 +141,6 @@ impl RouteSocket {
 
     /// Adds an address to an interface. With `AI_ADDRCONFIG`, programs only look up addresses of families
     /// that an interface other than loopback has.
-    ///
-    /// # Errors
-    /// If the interface does not exist, or already has the address.
     pub fn add_address(&mut self, interface: &str, address: IpAddr) -> Result<()> {
         let message = self.address(interface, address)?;
         self.ask(libc::RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &message)
@@ -176,9 +148,6 @@ impl RouteSocket {
     }
 
     /// Removes an address from an interface.
-    ///
-    /// # Errors
-    /// If the interface does not exist, or does not have the address.
     pub fn remove_address(&mut self, interface: &str, address: IpAddr) -> Result<()> {
         let message = self.address(interface, address)?;
         self.ask(libc::RTM_DELADDR, 0, &message).doing(|| format!("removing {address} from {interface}"))
@@ -199,33 +168,19 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// With `silent`, drops all packets to `part` of a local network without a reply; otherwise stops this.
-    ///
-    /// # Errors
-    /// Errors of the kernel.
+    /// With `silent`, drops all packets to `part` of a local network without a reply. Otherwise replies again.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
-        let kind = RouteKind {
-            table: libc::RT_TABLE_LOCAL,
-            scope: libc::RT_SCOPE_UNIVERSE,
-            kind: libc::RTN_BLACKHOLE,
-        };
-        let route = route_to(part, kind);
-        let done = if silent {
-            self.ask(libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &[route])
-        } else {
-            self.ask(libc::RTM_DELROUTE, 0, &[route])
-        };
-        done.doing(|| format!("silencing {}/{}", part.0, part.1))
+        let (kind, flags) =
+            if silent { (libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE) } else { (libc::RTM_DELROUTE, 0) };
+        let route = route_to(part, libc::RT_TABLE_LOCAL, libc::RT_SCOPE_UNIVERSE, libc::RTN_BLACKHOLE);
+        self.ask(kind, flags, &[route]).doing(|| format!("silencing {}/{}", part.0, part.1))
     }
 
-    /// Adds a route, or replaces the existing one to the same destination.
-    ///
-    /// # Errors
-    /// EINVAL if the kernel lacks the congestion control algorithm.
+    /// Adds a route, or replaces the existing one to the same destination. Fails with EINVAL if the kernel
+    /// lacks the congestion control algorithm.
     pub fn replace_route(&mut self, route: &Route) -> Result<()> {
-        let kind =
-            RouteKind { table: libc::RT_TABLE_MAIN, scope: libc::RT_SCOPE_LINK, kind: libc::RTN_UNICAST };
-        let mut message = route_to(route.destination, kind);
+        let mut message =
+            route_to(route.destination, libc::RT_TABLE_MAIN, libc::RT_SCOPE_LINK, libc::RTN_UNICAST);
         message.extend(number(libc::RTA_OIF, self.index(route.interface)?));
         if let Some(source) = route.source {
             message.extend(attribute(libc::RTA_PREFSRC, family_and_octets(source).1));
@@ -269,8 +224,7 @@ impl RouteSocket {
         let answers = self.exchange(libc::RTM_GETLINK, 0, &request);
         let answers = answers.doing(|| format!("looking up the interface {interface}"))?;
         let link = answers.iter().find(|answer| answer.kind == libc::RTM_NEWLINK);
-        let index = link.and_then(|link| word(&link.payload, LINK_INDEX));
-        let index = index.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
+        let index = link.and_then(|link| word(&link.payload, LINK_INDEX)).ok_or(io::ErrorKind::InvalidData);
         let index = index.doing(|| format!("looking up the interface {interface}"))?;
         self.known.insert(interface.to_owned(), index);
         Ok(index)
@@ -280,22 +234,15 @@ impl RouteSocket {
 /// Returns a `struct ifinfomsg` for an interface number (0: no interface) with these flags.
 fn link_header(index: u32, flags: u32) -> Vec<u8> {
     // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
-    [0, index, flags, flags].into_iter().flat_map(u32::to_ne_bytes).collect()
+    words([0, index, flags, flags])
 }
 
-/// `RT_TABLE_*`, `RT_SCOPE_*` and `RTN_*` of a route.
-#[derive(Clone, Copy)]
-struct RouteKind {
-    table: u8,
-    scope: u8,
-    kind: u8,
-}
-
-/// Returns a `struct rtmsg` for a route to a network, and the attribute with the network's address.
-fn route_to((network, length): (IpAddr, u8), of: RouteKind) -> Vec<u8> {
+/// Returns a `struct rtmsg` for a route to a network, and the attribute with the network's address. `table`,
+/// `scope` and `kind` are constants `RT_TABLE_*`, `RT_SCOPE_*` and `RTN_*`.
+fn route_to((network, length): (IpAddr, u8), table: u8, scope: u8, kind: u8) -> Vec<u8> {
     let (family, octets) = family_and_octets(network);
     // rtm_family, rtm_dst_len, rtm_src_len, rtm_tos, rtm_table, rtm_protocol, rtm_scope, rtm_type, rtm_flags
-    let header = [family, length, 0, 0, of.table, libc::RTPROT_STATIC, of.scope, of.kind, 0, 0, 0, 0];
+    let header = [family, length, 0, 0, table, libc::RTPROT_STATIC, scope, kind, 0, 0, 0, 0];
     [header.to_vec(), attribute(libc::RTA_DST, octets)].concat()
 }
 
@@ -308,9 +255,6 @@ pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
 }
 
 /// Returns the kernel's number of an interface of the calling thread's namespace.
-///
-/// # Errors
-/// If the interface does not exist.
 pub fn interface_index(name: &str) -> Result<u32> {
     nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
 }
@@ -325,10 +269,8 @@ const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_002c, "generic receive offload"),      // ETHTOOL_SGRO
 ];
 
-/// Turns off all `OFFLOADS`, so that the link carries packets as a wire would.
-///
-/// # Errors
-/// If the kernel keeps an offload, which the error names.
+/// Turns off all `OFFLOADS`, so that the link carries packets as a wire would. Fails if the kernel keeps an
+/// offload, which the error names.
 pub fn disable_offloads(interface: &str) -> Result<()> {
     #[repr(C)]
     struct EthtoolValue {

@@ -20,7 +20,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
-use crate::namespace::{make_mounts_private, mount_scratch, scratch};
+use crate::namespace::{make_mounts_private, mount_new, mount_scratch, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
 /// Files that programs need: executables, libraries, fonts and certificates. Missing files are left out.
@@ -96,9 +96,6 @@ pub struct View {
 impl View {
     /// Makes this view the root of the calling process, in a new mount namespace. The view's `/proc` shows
     /// the PID namespace of the process, if the kernel allows this.
-    ///
-    /// # Errors
-    /// If the kernel refuses a mount.
     pub fn enter(&self) -> Result<()> {
         const STAGE: &str = "/tmp";
         // In a new mount namespace, so that the waiting parent still sees the machine's files.
@@ -134,13 +131,10 @@ impl View {
             }
         }
         self.writable.iter().try_for_each(|path| shown.bind(path, path))?;
-        for (link, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
-            let link = Path::new("/dev").join(link);
-            symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))?;
-        }
+        link_standard_streams()?;
         // The kernel may refuse a new /proc if a mount hides a part of the old one. The old /proc also shows
         // processes outside.
-        if mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), None::<&str>).is_err() {
+        if mount_new("proc", "/proc", None).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }
         umount2(OLD, MntFlags::MNT_DETACH).doing(|| "unmounting the machine's root".into())?;
@@ -158,9 +152,6 @@ impl View {
     /// Restricts the calling thread and its children permanently to these files (Landlock), and from Linux
     /// 6.12 on forbids signals to processes outside. `entered` is true if the view is the root folder.
     /// Returns true if the kernel has Landlock.
-    ///
-    /// # Errors
-    /// If the kernel has Landlock and refuses.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let all = [PathBuf::from("/")];
         let system: Vec<_> = SYSTEM.iter().chain(&DEVICES).map(PathBuf::from).collect();
@@ -242,6 +233,14 @@ fn make_folder(path: &Path) -> Result<()> {
         .doing(|| format!("making {}", path.display()))
 }
 
+/// Links `/dev/fd` and the standard streams in `/dev` to the descriptors of the process that opens them.
+pub(crate) fn link_standard_streams() -> Result<()> {
+    [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].iter().try_for_each(|(name, to)| {
+        let link = Path::new("/dev").join(name);
+        symlink(format!("/proc/self/fd{to}"), &link).doing(|| format!("making {}", link.display()))
+    })
+}
+
 /// Mounts a tmpfs of at most `bytes` (None: half of the memory).
 pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Result<()> {
     let size = bytes.map_or_else(|| "50%".to_owned(), |bytes| bytes.to_string());
@@ -253,9 +252,6 @@ pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Resul
 
 /// Makes `/proc` read-only except for processes' own files and `/proc/sys`. Otherwise the machine's root user
 /// could write to the other files without any capability.
-///
-/// # Errors
-/// If the kernel refuses a mount.
 pub fn guard_proc() -> Result<()> {
     for entry in fs::read_dir("/proc").doing(|| "reading /proc".into())?.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -303,10 +299,8 @@ fn set_read_only(place: &Path, read_only: bool, recursive: bool) -> Result<()> {
 }
 
 /// Prepares the calling thread to start a client that may only write to `folder`. In a new mount namespace
-/// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable.
-///
-/// # Errors
-/// If the kernel refuses (`mount_setattr` needs Linux 5.12).
+/// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable. Needs
+/// Linux 5.12 (`mount_setattr`).
 pub fn protect_files(folder: &Path) -> Result<()> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
     make_mounts_private()?;
@@ -322,9 +316,6 @@ pub fn protect_files(folder: &Path) -> Result<()> {
 
 /// Permanently drops all capabilities of the calling thread, and its access to files if the kernel has
 /// Landlock. Open files stay usable.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn renounce() -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let (header, none) = ([VERSION_3, 0], [0u32; 6]);
@@ -337,9 +328,6 @@ pub fn renounce() -> Result<()> {
 /// Permanently forbids the calling thread and its children to create sockets, except for Internet and netlink
 /// sockets, and UNIX sockets if `unix` is set. Other sockets lead out of a network namespace: UNIX sockets
 /// through files, `AF_VSOCK` always.
-///
-/// # Errors
-/// If the kernel has no seccomp filters.
 pub fn restrict_sockets(unix: bool) -> Result<()> {
     // Masks out the flags, which are in the higher bits of a socket's type.
     const TYPE: sock_filter = sock_filter { code: (BPF_ALU | BPF_AND | BPF_K) as u16, jt: 0, jf: 0, k: 0xf };

@@ -6,11 +6,12 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr as Address};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
+use netlink_packet_core::{NLM_F_DUMP, NetlinkBuffer};
+use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
+use crate::netlink::{Netlink, payloads};
 use crate::socket;
 use crate::tcp::{LISTEN, TcpInfo};
 
@@ -66,9 +67,6 @@ pub struct DestroyEvents {
 
 impl DestroyEvents {
     /// Subscribes to the destroy events of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn subscribe() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.bind_auto()?;
@@ -110,47 +108,18 @@ impl AsFd for DestroyEvents {
 }
 
 /// Returns all open TCP sockets of this network namespace.
-///
-/// # Errors
-/// If the kernel has no `sock_diag`.
 pub fn open_sockets() -> io::Result<Vec<SocketReport>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
+    let mut netlink = Netlink::open(NETLINK_SOCK_DIAG)?;
     let mut reports = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
-        socket.send(&request(family as u8), 0)?;
-        while parse_dump(&socket.recv_from_full()?.0, &mut reports)? {}
+        // `struct inet_diag_req_v2`: family, protocol, attributes in answers; `idiag_states`: all.
+        let mut request = [0; 56];
+        request[..3].copy_from_slice(&[family as u8, libc::IPPROTO_TCP as u8, 1 << (INET_DIAG_INFO - 1)]);
+        request[4..8].fill(0xff);
+        let answers = netlink.exchange(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &request)?;
+        reports.extend(answers.iter().filter_map(|answer| parse(&answer.payload)));
     }
     Ok(reports)
-}
-
-/// Parses one datagram of a dump. Returns false for the dump's last datagram.
-fn parse_dump(datagram: &[u8], reports: &mut Vec<SocketReport>) -> io::Result<bool> {
-    let mut rest = datagram;
-    while !rest.is_empty() {
-        let message = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
-        match message.message_type() {
-            NLMSG_DONE => return Ok(false),
-            NLMSG_ERROR => return Err(io::Error::other("the kernel refuses to list TCP sockets")),
-            _ => reports.extend(parse(message.payload())),
-        }
-        rest = &rest[(message.length() as usize).next_multiple_of(4).min(rest.len())..];
-    }
-    Ok(true)
-}
-
-/// Returns a request for all TCP sockets of a family with their `tcp_info`: `struct nlmsghdr` and `struct
-/// inet_diag_req_v2`.
-fn request(family: u8) -> [u8; 72] {
-    let mut bytes = [0; 72];
-    let mut header = NetlinkBuffer::new(&mut bytes);
-    header.set_length(72);
-    header.set_message_type(SOCK_DIAG_BY_FAMILY);
-    header.set_flags(NLM_F_REQUEST | NLM_F_DUMP);
-    bytes[16..19].copy_from_slice(&[family, libc::IPPROTO_TCP as u8, 1 << (INET_DIAG_INFO - 1)]);
-    bytes[20..24].fill(0xff); // `idiag_states`: all
-    bytes
 }
 
 /// Parses a `struct inet_diag_msg` and its attributes. None if it is too short or has no `TCP_INFO`.
@@ -159,9 +128,7 @@ fn parse(payload: &[u8]) -> Option<SocketReport> {
     let cookie = u64::from_ne_bytes(message[COOKIE..COOKIE + 8].try_into().ok()?);
     let inode = u32::from_ne_bytes(message[INODE..INODE + 4].try_into().ok()?);
     let (local, peer) = (end(message, LOCAL_ADDRESS, LOCAL_PORT)?, end(message, PEER_ADDRESS, PEER_PORT)?);
-    let mut attributes = NlasIterator::new(attributes).filter_map(Result::ok);
-    let info = attributes.find(|attribute| attribute.kind() == INET_DIAG_INFO)?;
-    let info = TcpInfo::from_bytes(info.value());
+    let info = TcpInfo::from_bytes(payloads(attributes, INET_DIAG_INFO).next()?);
     // A failed connect and an abortive close call tcp_disconnect (net/ipv4/tcp.c), which clears the peer's
     // port and the counters, but not tcpi_rcv_space, which is 0 unless the connection was established.
     let cleared = info.state != LISTEN && info.segments_out == 0 && peer.port() == 0;

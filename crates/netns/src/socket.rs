@@ -17,34 +17,28 @@ pub fn is_mptcp(descriptor: impl AsFd) -> bool {
 
 /// Returns the protocol of a socket; None for other files.
 fn protocol(descriptor: impl AsFd) -> Option<i32> {
-    let mut protocol = [0; 4];
-    let got = get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol);
-    got.ok().map(|()| i32::from_ne_bytes(protocol))
+    get(&descriptor, libc::SOL_SOCKET, libc::SO_PROTOCOL).ok().map(i32::from_ne_bytes)
 }
 
-/// Returns the kernel's ID of a socket (`SO_COOKIE`, unrelated to Fast Open's cookies).
-///
-/// # Errors
-/// ENOTSOCK if the file is not a socket.
+/// Returns the kernel's ID of a socket (`SO_COOKIE`, unrelated to Fast Open's cookies). Fails with ENOTSOCK
+/// if the file is not a socket.
 pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
-    let mut cookie = [0; 8];
-    get(&socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
-    Ok(u64::from_ne_bytes(cookie))
+    get(&socket, libc::SOL_SOCKET, libc::SO_COOKIE).map(u64::from_ne_bytes)
 }
 
 /// Returns the ID of a socket's network namespace (`SO_NETNS_COOKIE`); 0 before Linux 5.14.
 pub fn namespace_cookie(socket: impl AsFd) -> u64 {
-    let mut cookie = [0; 8];
-    let got = get(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie);
-    got.map_or(0, |()| u64::from_ne_bytes(cookie))
+    get(&socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE).map_or(0, u64::from_ne_bytes)
 }
 
-/// Reads an option into `value`. Bytes that the kernel does not fill stay unchanged.
-pub(crate) fn get(socket: &impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<()> {
-    let mut length = value.len() as libc::socklen_t;
+/// Reads an option of at most `N` bytes. Bytes that the kernel does not fill are 0.
+pub(crate) fn get<const N: usize>(socket: &impl AsFd, level: i32, name: i32) -> io::Result<[u8; N]> {
+    let mut value = [0; N];
+    let mut length = N as libc::socklen_t;
     let (descriptor, to) = (socket.as_fd().as_raw_fd(), value.as_mut_ptr().cast());
     // SAFETY: the kernel writes at most `length` bytes to `value`.
-    check(unsafe { libc::getsockopt(descriptor, level, name, to, &raw mut length) }).map(drop)
+    check(unsafe { libc::getsockopt(descriptor, level, name, to, &raw mut length) })?;
+    Ok(value)
 }
 
 /// Sets an option to an integer or a structure.

@@ -9,17 +9,11 @@ fn path(name: &str) -> String {
 }
 
 /// Sets `name` (such as `net.ipv4.tcp_fastopen`) to `value`.
-///
-/// # Errors
-/// If the kernel has no such setting or refuses the value.
 pub fn set(name: &str, value: &str) -> Result<()> {
     fs::write(path(name), value).doing(|| format!("setting {name} to {value}"))
 }
 
 /// Returns the value of `name`, with single spaces between its words.
-///
-/// # Errors
-/// If the kernel has no such setting.
 pub fn get(name: &str) -> Result<String> {
     let text = fs::read_to_string(path(name)).doing(|| format!("reading {name}"))?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))

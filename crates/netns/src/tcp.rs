@@ -11,7 +11,6 @@ use crate::socket;
 pub const ESTABLISHED: u8 = 1;
 /// `TCP_SYN_SENT`: also the state of a connection whose SYN waits for the first write.
 pub const SYN_SENT: u8 = 2;
-
 /// `TCP_LISTEN`: the state of a listener.
 pub const LISTEN: u8 = 10;
 
@@ -21,6 +20,7 @@ pub const OPT_SYN_DATA: u8 = 32;
 
 /// The fields of a connection's `struct tcp_info` that are used as evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TcpInfo {
     /// `tcpi_state`.
     pub state: u8,
@@ -33,7 +33,6 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     /// Minimum round-trip time so far, in microseconds.
     pub min_rtt_us: u32,
-    /// Segments retransmitted so far.
     pub retransmits: u32,
     /// Bytes sent in data segments, including retransmissions.
     pub bytes_sent: u64,
@@ -43,9 +42,7 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments sent, with or without data.
     pub segments_out: u32,
-    /// Segments received.
     pub segments_in: u32,
-    /// Congestion window in segments.
     pub congestion_window: u32,
     /// Segments in flight: neither acknowledged nor presumed lost, plus retransmitted ones.
     pub segments_in_flight: u32,
@@ -95,47 +92,31 @@ impl TcpInfo {
 const INFO_BYTES: usize = 208;
 
 /// Returns `TCP_INFO` of a socket.
-///
-/// # Errors
-/// If the socket is not a TCP socket.
 pub fn info(socket: impl AsFd) -> io::Result<TcpInfo> {
-    let mut raw = [0; INFO_BYTES];
-    socket::get(&socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut raw)?;
+    let raw: [u8; INFO_BYTES] = socket::get(&socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
     Ok(TcpInfo::from_bytes(&raw))
 }
 
 /// Sets the length of a listener's Fast Open queue (`TCP_FASTOPEN`): the maximum number of connections with
 /// data in the SYN whose handshake is not complete.
-///
-/// # Errors
-/// Errors of `setsockopt`.
 pub fn set_fastopen_queue(listener: impl AsFd, queue: i32) -> io::Result<()> {
     socket::set(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &queue)
 }
 
 /// Returns the length of a listener's Fast Open queue (see [`set_fastopen_queue`]); 0 without Fast Open.
-///
-/// # Errors
-/// Errors of `getsockopt`.
 pub fn fastopen_queue(listener: impl AsFd) -> io::Result<i32> {
-    let mut queue = [0; 4];
-    socket::get(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, &mut queue)?;
-    Ok(i32::from_ne_bytes(queue))
+    socket::get(&listener, libc::IPPROTO_TCP, libc::TCP_FASTOPEN).map(i32::from_ne_bytes)
 }
 
 /// Sets `TCP_FASTOPEN_CONNECT`. If the kernel has a cookie for the address, `connect` returns at once and the
-/// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie.
-///
-/// # Errors
-/// EOPNOTSUPP if `net.ipv4.tcp_fastopen` of the namespace lacks the client bit; EINVAL unless in `TCP_CLOSE`.
+/// first write sends SYN and data. Otherwise the SYN of `connect` requests a cookie. Fails with EOPNOTSUPP if
+/// `net.ipv4.tcp_fastopen` of the namespace lacks the client bit, and with EINVAL unless the socket is in
+/// `TCP_CLOSE`.
 pub fn set_fastopen_connect(socket: impl AsFd) -> io::Result<()> {
     socket::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &1_i32)
 }
 
 /// Returns the kernel's name of a socket's congestion control algorithm (`TCP_CONGESTION`).
-///
-/// # Errors
-/// Errors of `getsockopt`.
 pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
     let name = nix::sys::socket::getsockopt(&socket.as_fd(), nix::sys::socket::sockopt::TcpCongestion)?;
     Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())

@@ -28,9 +28,6 @@ pub struct Table {
 
 impl Table {
     /// Opens the table of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// If the kernel has no `tcp_metrics` family.
     pub fn open() -> Result<Self> {
         let mut netlink =
             Netlink::open(NETLINK_GENERIC).doing(|| "opening a generic netlink socket".into())?;
@@ -40,9 +37,6 @@ impl Table {
 
     /// Returns the Fast Open cookie (RFC 7413 section 4.1.1: 4 to 16 bytes) for connections from `client` to
     /// `server`; None if the kernel has none. The kernel does one hash lookup, not a dump.
-    ///
-    /// # Errors
-    /// Errors of the kernel.
     pub fn cookie(&mut self, client: IpAddr, server: IpAddr) -> Result<Option<Vec<u8>>> {
         let request = [
             header(COMMAND_GET),

@@ -15,18 +15,12 @@ pub struct StampedSocket(UdpSocket);
 
 impl StampedSocket {
     /// Enables timestamps (`SO_TIMESTAMPNS`).
-    ///
-    /// # Errors
-    /// Errors of `setsockopt`.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         Ok(Self(socket))
     }
 
     /// Receives one datagram. Returns its length and its receive time in nanoseconds since 1970.
-    ///
-    /// # Errors
-    /// Errors of `recvmsg`, or if a datagram has no timestamp.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, u64)> {
         let mut control = nix::cmsg_space!(TimeSpec);
         let mut slices = [IoSliceMut::new(buffer)];
@@ -45,9 +39,6 @@ impl StampedSocket {
 /// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). Registers
 /// the socket only for reading, because epoll would otherwise report room to send after each datagram. Call
 /// it inside a tokio runtime.
-///
-/// # Errors
-/// Errors of `bind` and `connect`.
 pub fn bind(
     local: SocketAddr,
     peer: Option<SocketAddr>,
@@ -71,9 +62,6 @@ pub fn bind(
 }
 
 /// Makes the kernel deliver each datagram separately, even if several arrived together (disables `UDP_GRO`).
-///
-/// # Errors
-/// Errors of `setsockopt`.
 pub fn receive_one_by_one(socket: &UdpSocket) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::UdpGroSegment, &false)?)
 }

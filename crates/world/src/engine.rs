@@ -42,9 +42,6 @@ pub fn first_port(engine: Engine) -> Option<u16> {
 }
 
 /// In virtual time, sets the clocks for a job. `recorded` is true if the job has recorded bodies.
-///
-/// # Errors
-/// If the clock cannot be set.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
@@ -54,9 +51,6 @@ pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
 
 /// Brings the virtual engine's clocks into the state in which every job and command starts: exact timers, a
 /// fixed phase of the timer wheel, and a wall clock of `seconds` since 1970.
-///
-/// # Errors
-/// If the clock cannot be set.
 pub fn begin_at(seconds: i64) -> Result<()> {
     exact_timers();
     wait_for_timer_wheel();

@@ -58,9 +58,6 @@ impl Failure {
 pub trait Blame<T> {
     /// Converts the error to a failure with this fault and a message that begins with `doing`, the operation.
     /// For `Fault::Machine`, adds the remedy of an [`io::Error`] if one is known.
-    ///
-    /// # Errors
-    /// If the operation failed.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 

@@ -1,5 +1,7 @@
 //! Builds the world of a job, runs the job's client there, and reports the results as records.
 
+#![allow(missing_docs, reason = "only this package's program and benchmark use the library")]
+
 pub use fastopen_contract as contract;
 pub use fastopen_evidence as evidence;
 

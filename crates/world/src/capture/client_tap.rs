@@ -44,10 +44,6 @@ impl ClientTap {
         job.client.kind.capabilities().is_foreign && job.quic().is_some()
     }
 
-    /// Opens a tap on the client's interface.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn start(job: &Job, topology: &Topology) -> Result<Self> {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }

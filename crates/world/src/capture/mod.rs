@@ -38,9 +38,6 @@ pub struct Capture {
 
 impl Capture {
     /// Opens the taps, with room for `frames` frames each.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn start(frames: u32, topology: &Topology) -> Result<Self> {
         let (client, origins) = topology.taps(frames)?;
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
@@ -60,9 +57,6 @@ impl Capture {
 
     /// Returns the packets of both ends until `unix_ns` as a pcapng file with this comment, and the number of
     /// packets that were dropped because buffers were full.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn end_load(
         &self,
         comment: &str,

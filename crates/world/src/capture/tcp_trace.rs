@@ -40,9 +40,6 @@ struct Shared {
 
 impl TcpTrace {
     /// Starts a thread that samples these sockets until [`Self::take`] is called or the trace is dropped.
-    ///
-    /// # Errors
-    /// If no descriptor or thread is left.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             kept: Mutex::default(),

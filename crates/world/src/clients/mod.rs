@@ -33,30 +33,24 @@ pub mod tls;
 
 /// The description of a load for a client.
 pub struct Loading<'a> {
-    /// The page to load.
     pub page: &'a Page,
     /// The loader's policy. Other clients get its phases and processing times through synthetic bodies.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
-    /// Addresses of the page's hosts.
     pub hosts: &'a BTreeMap<String, Addresses>,
-    /// The configuration of the link during the load.
     pub link: &'a LinkConfig,
     /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its
     /// namespace is set as the job requests.
     pub fastopen: bool,
-    /// The settings of the origins.
     pub origins: &'a OriginSettings,
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
-    /// The schemes of the page's URLs.
     pub schemes: Schemes,
     /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
     /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
-    /// The TLS settings of the job.
     pub tls_settings: &'a Settings,
     /// Counts the QUIC packets of an external client at its interface.
     pub tap: Option<&'a ClientTap>,
@@ -66,13 +60,10 @@ pub struct Loading<'a> {
     pub resolver: Option<Resolver>,
     /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
-    /// Timeout of the load, in nanoseconds.
     pub timeout_ns: u64,
-    /// The origins' log of this load.
     pub log: &'a OriginLog,
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
-    /// The engine, which determines the clock.
     pub engine: Engine,
     /// In virtual time, delay of the load's start after the phase of the timer wheel at which loads begin.
     pub start_phase: Duration,
@@ -83,7 +74,6 @@ pub struct Loading<'a> {
 pub struct Resolver {
     /// The IP address and port to which queries are sent.
     pub address: SocketAddr,
-    /// The protocol of queries.
     pub names: NameLookup,
     /// The loader's TLS configuration with its session tickets; None in cleartext.
     pub tls: Option<Arc<ClientConfig>>,
@@ -109,7 +99,6 @@ pub struct Loaded {
     pub seen_at: SeenAt,
     /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
-    /// The requests for resources of the page.
     pub requests: Vec<RequestRecord>,
     /// Every connection, in order of opening. The world adds the origins' evidence later.
     pub connections: Vec<ConnectionRecord>,
@@ -125,22 +114,15 @@ pub struct Loaded {
 pub trait UserAgent {
     /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
     /// load. Does nothing for a client that keeps neither.
-    ///
-    /// # Errors
-    /// If the client cannot start, or the visit fails.
     fn visit(&mut self, _: &Loading) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Loads the page once. Calls `after` once, when the load is over, while sockets and counters are as the
-    /// load left them.
-    ///
-    /// # Errors
-    /// If the client cannot start. A failed load is not an error.
+    /// load left them. A failed load is not an error.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 
-/// Returns the client of `job`.
 pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
     match job.client.kind {
         ClientKind::Loader => Box::new(loader::Loader),

@@ -21,9 +21,6 @@ use crate::contract::TlsRecord;
 
 /// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is
 /// complete, with a record whose time is on the monotonic clock.
-///
-/// # Errors
-/// If `host` is not a valid name for TLS.
 pub fn connect(
     config: Arc<ClientConfig>,
     host: &str,
@@ -53,9 +50,7 @@ pub struct Secure {
 
 /// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` session
 /// tickets from the host (with TLS 1.2, after the handshake). The caller must be in the client's namespace.
-///
-/// # Errors
-/// If a visit fails or takes longer than `limit`.
+/// Fails if a visit takes longer than `limit`.
 pub fn fetch_tickets(
     secure: &Secure,
     tickets: u8,

@@ -3,7 +3,7 @@
 //! The same code runs on this machine's kernel and, as PID 1, on the virtual engine's kernel.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox;
+use crate::sandbox::program::end_of;
 
 /// The scripts to run, as written by the Python program.
 #[derive(Debug, Clone, Deserialize)]
@@ -36,7 +37,6 @@ pub struct Plan {
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
-    /// The scripts, in the order in which to run them.
     pub scripts: Vec<Script>,
 }
 
@@ -55,13 +55,10 @@ pub struct Script {
 /// The result of a script.
 #[derive(Debug, Serialize)]
 pub struct ScriptRecord {
-    /// Always `script`.
     pub r#type: &'static str,
-    /// The script's name.
     pub name: String,
     /// The exit code of packetdrill; None if a signal ended it or the script timed out.
     pub exit_code: Option<i32>,
-    /// True if the script timed out.
     pub timed_out: bool,
     /// Duration of the script on the engine's clock, in milliseconds.
     pub took_ms: u64,
@@ -98,10 +95,6 @@ const SHELL: &str = "/bin/sh";
 const TUN: &str = "/dev/net/tun";
 
 impl Plan {
-    /// Parses a plan from JSON.
-    ///
-    /// # Errors
-    /// If the text is not a valid plan.
     pub fn read(text: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(text).blame(Fault::Input, "the plan")
     }
@@ -109,7 +102,7 @@ impl Plan {
     /// Returns the machine's files that are visible to the scripts.
     pub fn view(&self) -> View {
         let files = vec![self.folder.clone(), TUN.into()];
-        View { all: false, files, writable: Vec::new(), scratch_bytes: 1 << 28 }
+        View { files, scratch_bytes: 1 << 28, ..View::default() }
     }
 }
 
@@ -128,9 +121,7 @@ pub fn run_on_host(plan: &Plan) -> i32 {
 }
 
 /// Runs each script of the plan, with a temporary file system over `/tmp`, and passes its record to `emit`.
-///
-/// # Errors
-/// If the kernel refuses a namespace, or `emit` fails. The failure of a script is in its record.
+/// The failure of a script is not an error, but is in its record.
 pub fn run_all(
     plan: &Plan,
     mut emit: impl FnMut(&ScriptRecord) -> Result<(), Failure>,
@@ -163,14 +154,13 @@ pub fn run_all(
 /// Runs a script in the calling thread's network namespace.
 fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecord, Failure> {
     RouteSocket::open()?.bring_up("lo")?;
-    let machine =
-        |doing: &'static str| move |error| Failure::new(Fault::Machine, format!("{doing}: {error}"));
-    let mut destroyed = DestroyEvents::subscribe().map_err(machine("asking for destroyed sockets"))?;
+    let destroyed = DestroyEvents::subscribe();
+    let mut destroyed = destroyed.blame(Fault::Machine, "asking for destroyed sockets")?;
     let counters = CounterFiles::open()?;
     let before = counters.read()?;
     let path = folder.join(&script.path);
     let output = folder.join("output");
-    let file = File::create(&output).map_err(machine("making a file for output"))?;
+    let file = File::create(&output).blame(Fault::Machine, "making a file for output")?;
     let started_ns = monotonic_ns();
     let mut command = Command::new(folder.join(&plan.program));
     // packetdrill locks its memory, including its threads' stacks, and ordinary users may lock only a little.
@@ -182,19 +172,20 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .stdin(Stdio::null())
-        .stdout(file.try_clone().map_err(machine("making a file for output"))?)
+        .stdout(file.try_clone().blame(Fault::Machine, "making a file for output")?)
         .stderr(file)
         // packetdrill leads a process group, so that `kill_group` also ends its children.
         .process_group(0)
         .spawn()
-        .map_err(machine("starting packetdrill"))?;
+        .blame(Fault::Machine, "starting packetdrill")?;
     let until_ns = started_ns + plan.timeout_s * 1_000_000_000;
-    let ended = process::wait_until_ended(&child, until_ns).map_err(machine("waiting for packetdrill"))?;
+    let waiting = "waiting for packetdrill";
+    let ended = process::wait_until_ended(&child, until_ns).blame(Fault::Machine, waiting)?;
     let took_ms = (monotonic_ns() - started_ns) / 1_000_000;
     process::kill_group(&child);
-    let status = child.wait().map_err(machine("waiting for packetdrill"))?;
+    let status = child.wait().blame(Fault::Machine, waiting)?;
     thread::sleep(DESTROY_DELAY);
-    let open = sock_diag::open_sockets().map_err(machine("listing sockets"))?;
+    let open = sock_diag::open_sockets().blame(Fault::Machine, "listing sockets")?;
     let gone = std::iter::from_fn(|| destroyed.try_next());
     let sockets = gone.chain(open).filter_map(|report| SocketRecord::of(&report)).collect();
     let grown = counters.read()?.since(&before);
@@ -204,7 +195,8 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         exit_code: status.code().filter(|_| ended),
         timed_out: !ended,
         took_ms,
-        output: tail(&end_of(&output).unwrap_or_default()),
+        // One byte more than is kept shows that the output is longer.
+        output: tail(&end_of(&output, OUTPUT_BYTES as u64 + 1).unwrap_or_default()),
         counters: grown.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         sockets,
     })
@@ -225,17 +217,6 @@ impl SocketRecord {
     }
 }
 
-/// Returns the end of a file, one byte more than [`tail`] keeps, so that `tail` can detect longer output. A
-/// script may write without limit.
-fn end_of(path: &Path) -> io::Result<Vec<u8>> {
-    let wanted = OUTPUT_BYTES as u64 + 1;
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(wanted)))?;
-    let mut bytes = Vec::new();
-    file.take(wanted).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Returns the last `OUTPUT_BYTES` of the output as text, from the start of a line if the output is longer.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
@@ -246,9 +227,6 @@ fn tail(output: &[u8]) -> String {
 
 /// Copies a folder with its subfolders, symbolic links and files to `to`. Replaces existing files. Keeps the
 /// permissions of files. Skips sockets, pipes and devices.
-///
-/// # Errors
-/// If reading or writing fails.
 pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -279,7 +257,7 @@ mod tests {
         assert_eq!(tail(b"short"), "short");
         let path = std::env::temp_dir().join(format!("fastopen-output-{}", std::process::id()));
         fs::write(&path, &long).expect("the temporary folder is writable");
-        let end = end_of(&path);
+        let end = end_of(&path, OUTPUT_BYTES as u64 + 1);
         fs::remove_file(&path).expect("it is there");
         assert_eq!(end.expect("it can be read"), &long.as_bytes()[long.len() - OUTPUT_BYTES - 1..]);
         assert_eq!(tail(&long.as_bytes()[long.len() - OUTPUT_BYTES - 1..]), kept);

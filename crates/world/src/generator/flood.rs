@@ -32,7 +32,6 @@ const PORTS: u64 = 64_000;
 /// Maximum time between two checks whether the flood is to stop, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Returns the source addresses of a flood.
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
@@ -49,13 +48,11 @@ pub fn network(ip: Version) -> Prefix {
 /// An address from which SYNs are sent, with a Fast Open cookie and data, or with neither.
 #[derive(Clone)]
 pub struct Source {
-    /// The source address.
     pub address: IpAddr,
     /// The cookie. SYNs without a cookie have no data.
     pub cookie: Option<Vec<u8>>,
 }
 
-/// A running flood.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,
@@ -63,9 +60,6 @@ pub struct Flood {
 
 impl Flood {
     /// Starts the flood from the calling thread's namespace.
-    ///
-    /// # Errors
-    /// If no raw socket can be opened, or no thread can be started.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();
@@ -100,9 +94,6 @@ impl Flood {
     }
 
     /// Ends the flood, and returns the number of SYNs that were sent.
-    ///
-    /// # Errors
-    /// If a SYN could not be sent.
     pub fn stop(self) -> io::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("sending does not panic")

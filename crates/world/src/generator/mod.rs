@@ -7,7 +7,7 @@
 pub mod flood;
 mod transaction;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -32,9 +32,7 @@ const TIMER: u64 = u64::MAX;
 
 /// A server and a request to it.
 pub struct Target {
-    /// The server's address and port.
     pub server: SocketAddr,
-    /// The bytes of the request.
     pub request: Vec<u8>,
     /// Status of the expected response, and size of its body in bytes.
     pub answer: (u16, u64),
@@ -50,7 +48,6 @@ pub struct Load {
     pub duration_ns: u64,
     /// A transaction counts as late if it begins more than this time after its due time, in nanoseconds.
     pub late_ns: u64,
-    /// True if sockets use Fast Open.
     pub fastopen: bool,
 }
 
@@ -58,9 +55,6 @@ pub struct Load {
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
 /// Runs the load, and returns its outcome. Calls `halfway` once, after half of the duration.
-///
-/// # Errors
-/// If no descriptors are left, or `halfway` fails.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -145,7 +139,6 @@ impl Generator<'_> {
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
-    /// Begins the transactions that are due.
     fn begin_due(&mut self, mut now_ns: u64) {
         while let Some(due_ns) = self.next_arrival_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.arrived += 1;
@@ -257,8 +250,7 @@ pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
 
 /// Returns the `most` most frequent failures (or all, if there are fewer), each with its count.
 pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
-    let mut sorted: Vec<_> = failures.iter().collect();
-    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let kept: BTreeSet<_> = sorted.iter().take(most).map(|(what, _)| *what).collect();
-    failures.iter().filter(|(what, _)| kept.contains(what)).map(|(a, b)| (a.clone(), *b)).collect()
+    let mut sorted: Vec<_> = failures.iter().map(|(what, count)| (what.clone(), *count)).collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sorted.into_iter().take(most).collect()
 }

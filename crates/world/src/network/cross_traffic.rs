@@ -29,9 +29,6 @@ pub struct CrossTraffic(BTreeMap<Way, Flow>);
 
 impl CrossTraffic {
     /// Starts the flows. Each sends data as soon as its connection is established.
-    ///
-    /// # Errors
-    /// If no connection can be established.
     #[expect(clippy::zero_sized_map_values, reason = "the contract's form, for further kinds of traffic")]
     pub fn start(asked: &BTreeMap<Way, Kind>, topology: &Topology) -> Result<Self> {
         let flow = |(way, kind): (&Way, &Kind)| match kind {

@@ -26,9 +26,7 @@ const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends.
 pub struct Egress {
-    /// The routing socket of the router.
     pub routes: RouteSocket,
-    /// Name of the interface.
     pub interface: &'static str,
 }
 
@@ -48,9 +46,6 @@ pub struct Routers {
 
 impl Routers {
     /// Creates an unshaped link.
-    ///
-    /// # Errors
-    /// See [`Routers::configure`].
     pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
         let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
         let mut routers = Self { down: direction(down), up: direction(up) };
@@ -59,18 +54,12 @@ impl Routers {
     }
 
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
-    ///
-    /// # Errors
-    /// If the kernel lacks a discipline that the configuration needs.
     pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
         self.down.configure(&config.down)?;
         self.up.configure(&config.up)
     }
 
     /// Returns the counts of packets since the last [`Routers::configure`].
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
     }

@@ -20,9 +20,6 @@ pub enum Link {
 
 impl Link {
     /// Starts the link of a topology, unshaped until it is configured.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some((down, up)) = topology.routed_paths()? {
             return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
@@ -32,7 +29,6 @@ impl Link {
         Ok(Self::Program(forwarder.blame(Fault::Machine, "starting the link")?))
     }
 
-    /// Returns the kind of the link, for records.
     pub fn kind(&self) -> LinkKind {
         match self {
             Self::Program(_) => LinkKind::Program,
@@ -41,9 +37,6 @@ impl Link {
     }
 
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
-    ///
-    /// # Errors
-    /// If the kernel lacks a discipline that the configuration needs.
     pub fn configure(&self, config: &LinkConfig) -> fastopen_netns::Result<()> {
         match self {
             Self::Program(forwarder) => {
@@ -55,9 +48,6 @@ impl Link {
     }
 
     /// Returns counts since the last [`Link::configure`], and the lateness of packets since the last report.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),

@@ -28,9 +28,6 @@ const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
 /// Measures the round-trip time and the rates of the link, which must be configured as `link`.
-///
-/// # Errors
-/// If no handshake succeeds, or a probe cannot be sent.
 pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.preferred().header_bytes() + SYN_HEADER) as u32;
@@ -57,9 +54,6 @@ pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measu
 }
 
 /// Returns the congestion control and initial window of both ends, from the sockets of a new connection.
-///
-/// # Errors
-/// If no connection can be established.
 pub fn tcp_settings(topology: &Topology) -> Result<BothEnds<RouteRecord>, Error> {
     const DOING: &str = "reading TCP's settings from a connection";
     let address = SocketAddr::from((origin_address(topology.ip.preferred(), PROBE_ORIGIN), PORT));

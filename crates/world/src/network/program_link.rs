@@ -48,9 +48,6 @@ impl Forwarder {
     /// Starts the forwarder's thread with an unshaped link. For the time `spin` before a packet is due, the
     /// thread polls the clock instead of sleeping, which is more exact. `spin` must be 0 in virtual time,
     /// which advances only while all threads sleep.
-    ///
-    /// # Errors
-    /// If no descriptor or thread is left.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
@@ -110,7 +107,6 @@ impl Datagram for Frame {
     }
 }
 
-/// Frame buffers for reuse.
 struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
@@ -241,7 +237,6 @@ impl Directions {
     }
 }
 
-/// The state of the forwarder's thread.
 struct Worker {
     client: PacketSocket,
     origins: PacketSocket,

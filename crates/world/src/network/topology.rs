@@ -50,7 +50,6 @@ pub type CookieKey = [u32; 4];
 /// The use of Fast Open by the ends of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
-    /// Neither end uses Fast Open.
     Off,
     /// Both ends use Fast Open with the default settings, as in an earlier visit that fetches cookies.
     EarlierVisit,
@@ -63,15 +62,12 @@ pub enum FastOpenUse {
 pub struct Upstream {
     /// True if the server may use Fast Open for its connections to the origins, in all loads.
     pub fastopen: bool,
-    /// The RTT in microseconds.
     pub rtt_us: u64,
 }
 
 /// The namespaces and interfaces of one world. Dropping it removes them.
 pub struct Topology {
-    /// The namespace of the client.
     pub client: NetNs,
-    /// The namespace of the origins.
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     /// The IPv6 address of the client's interface, once it has one.
@@ -79,7 +75,6 @@ pub struct Topology {
     between: Between,
     tcp: Tcp,
     upstream: Upstream,
-    /// The versions of IP.
     pub ip: Versions,
     /// The MTU of every interface.
     pub mtu_bytes: u32,
@@ -96,9 +91,6 @@ enum Between {
 impl Topology {
     /// Builds the topology. The origins make cookies with `fastopen_key`. If there is a `core`, the kernel
     /// processes the packets that the origins receive on this core.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -239,9 +231,6 @@ impl Topology {
 
     /// Opens the packet sockets of the link, one towards the client and one towards the origins.
     ///
-    /// # Errors
-    /// If no packet socket can be opened.
-    ///
     /// # Panics
     /// If the topology has routers.
     pub fn packet_sockets(&self) -> Result<(PacketSocket, PacketSocket)> {
@@ -258,26 +247,16 @@ impl Topology {
     }
 
     /// Opens taps on the client's and the origins' interface, with room for `frames` frames each.
-    ///
-    /// # Errors
-    /// If no packet socket can be opened, or not enough memory is left.
     pub fn taps(&self, frames: u32) -> Result<(Tap, Tap)> {
         let origins = self.origins.run(|| Tap::open(INTERFACE, frames))?;
         Ok((self.client_tap(frames)?, origins))
     }
 
-    /// Opens a tap on the client's interface.
-    ///
-    /// # Errors
-    /// See [`Self::taps`].
     pub fn client_tap(&self, frames: u32) -> Result<Tap> {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
     /// Returns the paths through the routers, down and up; None if the topology has packet sockets.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn routed_paths(&self) -> Result<Option<(RoutedPath, RoutedPath)>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
         let egress =
@@ -290,9 +269,6 @@ impl Topology {
     /// Makes programs look up addresses of the world's versions of IP. For IPv4, adds an address to the
     /// client's interface; for IPv6, the interface already has one. For IPv6, adds a default route, because
     /// Chromium looks up IPv6 addresses only if it has a route to the Internet.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         self.ip.all().iter().try_for_each(|version| match version {
@@ -308,9 +284,6 @@ impl Topology {
     }
 
     /// Sets the client's address of each version for its next connections.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn set_client_address(&self, addresses: Addresses) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         for address in addresses.iter() {
@@ -330,34 +303,22 @@ impl Topology {
     }
 
     /// Sets the keys of the origins' Fast Open cookies. The first key makes cookies; all keys accept them.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
     }
 
     /// Sets the origins' use of SYN cookies: 0 never, 1 when a queue is full, 2 always.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn set_syncookies(&self, when: u8) -> Result<()> {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
     /// Makes a part of the client's network silent (it does not even send resets), or ends this silence.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
 
     /// Sets the use of Fast Open by both ends, and ends the pause of an end that suspects a black hole.
-    ///
-    /// # Errors
-    /// If the kernel reports an error.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {

@@ -25,9 +25,6 @@ impl HostsOverlay {
     /// Mounts the files, then looks up each name in the hosts file as a check. `resolver` is the address of
     /// the resolver that programs query, and true if they query it over TCP. Without a resolver, the hosts
     /// file contains all names. Programs trust only the `authority`, if there is one.
-    ///
-    /// # Errors
-    /// If the files cannot be mounted, or a name does not resolve to its address.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,

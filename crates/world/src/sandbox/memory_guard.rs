@@ -26,9 +26,6 @@ pub struct MemoryGuard {
 
 impl MemoryGuard {
     /// Starts to watch the other processes of this PID namespace. Has no effect unless the caller is PID 1.
-    ///
-    /// # Errors
-    /// If no thread can be started.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = channel();

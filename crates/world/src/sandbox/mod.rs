@@ -34,16 +34,13 @@ pub fn view(jobs: &[Job]) -> View {
             .chain(jobs.iter().flat_map(server).filter(|word| word.is_absolute()))
             .chain(bodies)
             .collect(),
-        writable: Vec::new(),
         scratch_bytes: SCRATCH_BYTES,
+        ..View::default()
     }
 }
 
 /// Runs `inside` in a child process, which is PID 1 of new namespaces, and returns the child's exit code.
 /// `inside` gets an error if `view` cannot be set up.
-///
-/// # Errors
-/// If the machine does not allow namespaces, or no process can be started.
 pub fn run(view: &View, inside: impl FnOnce(Result<(), Failure>) -> i32) -> Result<i32, Failure> {
     namespace::enter_sandbox()?;
     Ok(process::run_in_child(|| inside(view.enter().map_err(Failure::from)))?)

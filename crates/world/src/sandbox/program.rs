@@ -1,11 +1,11 @@
 //! Sets up external programs in a world. Each gets an environment, a writable folder, and a file for its
 //! output, whose last lines are quoted in errors.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use fastopen_netns::namespace::scratch;
@@ -15,7 +15,7 @@ use fastopen_netns::sandbox::confine;
 const ENVIRONMENT: [(&str, &str); 4] =
     [("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC"), ("USER", "user")];
 /// The `PATH` of programs if this process has none.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Number of bytes at the end of a program's output in which [`Output::last_lines`] looks for lines.
 const TAIL_BYTES: u64 = 4096;
 
@@ -32,9 +32,6 @@ pub struct Output(PathBuf);
 
 impl Home {
     /// Creates the folder. The output file is created when it is opened.
-    ///
-    /// # Errors
-    /// If a folder of this name exists, or the tmpfs is full.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
@@ -49,15 +46,12 @@ impl Home {
     /// Returns a command that consists of these `words` (at least one). The command is confined, runs in this
     /// folder, has no input, discards its standard output, and writes its standard error to the output file.
     /// The caller must also restrict the files that the command can write (`protect_files`).
-    ///
-    /// # Errors
-    /// If the output file cannot be created, for example because its tmpfs is full.
     pub fn command(&self, words: &[impl AsRef<OsStr>]) -> io::Result<Command> {
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into()))
+            .env("PATH", path())
             .envs(ENVIRONMENT)
             .envs([("HOME", &self.folder), ("TMPDIR", &self.folder)])
             .current_dir(&self.folder)
@@ -83,9 +77,6 @@ impl Output {
     }
 
     /// Opens the file for appending, and creates it if necessary.
-    ///
-    /// # Errors
-    /// If the output file cannot be created, for example because its tmpfs is full.
     pub fn file(&self) -> io::Result<File> {
         File::options().create(true).append(true).open(&self.0)
     }
@@ -93,7 +84,7 @@ impl Output {
     /// Returns a colon and the last lines of the output, at most `lines`; an empty string if there are none.
     /// Skips lines without a letter or digit, which are empty or only mark a place in the line above.
     pub fn last_lines(&self, lines: usize) -> String {
-        let text = self.tail().unwrap_or_default();
+        let text = end_of(&self.0, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         // A carriage return begins a line of a progress meter again.
         let lines_of_text = text.split(['\n', '\r']).map(str::trim);
@@ -102,21 +93,26 @@ impl Output {
         let words: String = last.join(" | ").chars().filter(|letter| !letter.is_control()).collect();
         if words.is_empty() { words } else { format!(": {words}") }
     }
-
-    fn tail(&self) -> io::Result<Vec<u8>> {
-        let mut file = File::open(&self.0)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// Returns the `PATH` of this process, or [`PATH`] if it has none.
+pub fn path() -> OsString {
+    std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into())
+}
+
+/// Returns the last bytes of a file: at most `most`, because a program may write without limit.
+pub fn end_of(file: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(most)))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns a phrase for the end of a program, such as `ended with exit code 1`.

@@ -23,9 +23,6 @@ pub struct ServerCore {
 impl ServerCore {
     /// Reserves the last core on which the calling thread may run, and excludes the thread from this core.
     /// Returns None in virtual time, or if the thread may run on only one core.
-    ///
-    /// # Errors
-    /// If the kernel refuses to return or set the thread's cores.
     pub fn reserve(engine: Engine) -> io::Result<Option<Self>> {
         let mut others = cores::allowed()?;
         let core = others.pop().filter(|_| engine == Engine::Host && !others.is_empty());
@@ -35,9 +32,6 @@ impl ServerCore {
     }
 
     /// Runs `work` on the server's core. Threads that `work` starts stay on this core.
-    ///
-    /// # Errors
-    /// If the kernel refuses to set the thread's cores.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         cores::stay_on(&[self.core])?;
         let done = work();
@@ -59,9 +53,6 @@ impl ServerCore {
 
     /// Returns how the core has spent its time so far, and the CPU time of the server's threads in
     /// nanoseconds. `foreign` is true if the server is an external one.
-    ///
-    /// # Errors
-    /// If the kernel does not report the core's time.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
@@ -76,7 +67,7 @@ impl ServerCore {
         before: (CoreTime, u64),
         after: (CoreTime, u64),
     ) -> CoreRecord {
-        let time = after.0.since(&before.0);
+        let us = |of: fn(&CoreTime) -> u64| of(&after.0).saturating_sub(of(&before.0)) / 1000;
         let steered = origins.run(|| sysctl::get(RECEIVING)).is_ok_and(|mask| {
             u128::from_str_radix(&mask.replace(',', ""), 16).is_ok_and(|bits| bits == 1 << self.core)
         });
@@ -84,12 +75,12 @@ impl ServerCore {
             number: self.core,
             steered,
             elapsed_us: elapsed_ns / 1000,
-            idle_us: time.idle_ns / 1000,
-            user_us: time.user_ns / 1000,
-            nice_us: time.nice_ns / 1000,
-            system_us: time.system_ns / 1000,
-            interrupts_us: time.interrupts_ns / 1000,
-            stolen_us: time.stolen_ns / 1000,
+            idle_us: us(|time| time.idle_ns),
+            user_us: us(|time| time.user_ns),
+            nice_us: us(|time| time.nice_ns),
+            system_us: us(|time| time.system_ns),
+            interrupts_us: us(|time| time.interrupts_ns),
+            stolen_us: us(|time| time.stolen_ns),
             server_threads_us: after.1.saturating_sub(before.1) / 1000,
         }
     }

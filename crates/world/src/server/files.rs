@@ -17,9 +17,6 @@ const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
 /// Writes the bodies of the server's hosts to files below `folder`. `resources` is in the page's order.
-///
-/// # Errors
-/// If a folder or file cannot be created or written.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());

@@ -22,7 +22,7 @@ use fastopen_netns::{Error, sysctl};
 use fastopen_replay::origins::ServedResource;
 
 pub use self::sockets::{Listening, ServerSockets};
-use crate::contract::{Fault, Job};
+use crate::contract::{Fault, Job, OriginSettings};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
@@ -30,6 +30,16 @@ use crate::sandbox::program::{Home, how_ended};
 pub const PORT: u16 = 80;
 /// The port on which the origins behind a server listen, at the same addresses.
 pub const UPSTREAM_PORT: u16 = 8080;
+/// Returns the port to which clients connect for a URL or origin with this host and port.
+pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
+    match origins.server {
+        None => port,
+        Some(_) if origins.is_served(host) => PORT,
+        // The server may listen on its port of all addresses.
+        Some(_) => UPSTREAM_PORT,
+    }
+}
+
 /// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
 const SITE: &str = "site";
 /// Timeout for a server that runs but does not listen yet.
@@ -56,17 +66,14 @@ pub struct Server {
     child: RefCell<Child>,
     /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
     _watch: Option<Watch>,
-    /// The server's sockets.
     pub sockets: ServerSockets,
     home: Home,
 }
 
 impl Server {
     /// Starts the command line `words` as the server of a job in the origins' namespace, and waits until it
-    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server.
-    ///
-    /// # Errors
-    /// If the server cannot be started, ends, or does not listen at its hosts. The error quotes its output.
+    /// listens. The bodies of `resources`, the origins' resources, are written to files for the server. If
+    /// the server ends or does not listen at its hosts, the error quotes its output.
     pub fn start(
         words: &[String],
         job: &Job,
@@ -122,9 +129,6 @@ impl Server {
     }
 
     /// Checks that the server listens. If the job requests it, adds missing Fast Open queues to listeners.
-    ///
-    /// # Errors
-    /// If the server no longer listens (the error quotes its output), or the queue cannot be set.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -135,9 +139,6 @@ impl Server {
     }
 
     /// Returns the reason if the server no longer listens for all its hosts; otherwise None.
-    ///
-    /// # Errors
-    /// If the kernel does not list the server's sockets.
     pub fn failure(&self) -> Result<Option<String>, Failure> {
         Ok(self.problem()?.map(|problem| self.described(&problem)))
     }
@@ -191,7 +192,6 @@ impl Drop for Server {
 
 /// The reason why a server does not serve.
 enum Problem {
-    /// The server's first process failed.
     Failed(String),
     /// The server listens, but not on [`PORT`] of all its hosts.
     Elsewhere(String),

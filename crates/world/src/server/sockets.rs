@@ -26,7 +26,6 @@ const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 pub struct Listening {
     /// The address, which may be unspecified.
     pub address: IpAddr,
-    /// The port.
     pub port: u16,
     inode: u32,
 }
@@ -58,9 +57,6 @@ pub struct ServerSockets {
 impl ServerSockets {
     /// Observes the sockets of the calling thread's network namespace, which must be `namespace`. With
     /// `destroyed`, also observes each socket that is destroyed, which costs the kernel some time.
-    ///
-    /// # Errors
-    /// If no descriptors are left.
     pub fn observe(namespace: NetNs, destroyed: bool) -> io::Result<Self> {
         let events = destroyed.then(DestroyEvents::subscribe).transpose()?.map(RefCell::new);
         Ok(Self { namespace, events, closed: RefCell::default() })
@@ -70,10 +66,6 @@ impl ServerSockets {
         self.namespace.run(|| open_sockets().map_err(|error| Error::other("listing TCP sockets", error)))
     }
 
-    /// Returns all listeners of the namespace.
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets.
     pub fn listening(&self) -> Result<Vec<Listening>> {
         let listening = |report: SocketReport| {
             let Outcome::Known(info) = report.outcome else { return None };
@@ -85,9 +77,6 @@ impl ServerSockets {
 
     /// Maps each address with listeners on this port to the length of their shortest Fast Open queue; None if
     /// the length of a queue cannot be read.
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets.
     pub fn queues(&self, port: u16) -> Result<BTreeMap<IpAddr, Option<u32>>> {
         let mut queues = BTreeMap::new();
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
@@ -100,9 +89,6 @@ impl ServerSockets {
     }
 
     /// Sets the length of the Fast Open queue of each listener on this port that has no such queue.
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets, or refuses the change.
     pub fn set_missing_queues(&self, port: u16, queue: u16) -> Result<()> {
         for one in self.listening()?.into_iter().filter(|one| one.port == port) {
             let set = || {
@@ -118,9 +104,6 @@ impl ServerSockets {
     }
 
     /// Returns `TCP_INFO` of connections that are open or were destroyed since [`ServerSockets::forget`].
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets.
     pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
         let open = self.open()?;
         self.handle_events();
@@ -147,9 +130,6 @@ impl ServerSockets {
     }
 
     /// Waits until the connection from `client` is established. Returns false after `timeout`.
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets.
     pub fn wait_until_established(&self, client: SocketAddr, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| {
             let is_it = |(four_tuple, info): (FourTuple, TcpInfo)| {
@@ -160,9 +140,6 @@ impl ServerSockets {
     }
 
     /// Waits until no connection to the server is open. Returns false if one is still open after `timeout`.
-    ///
-    /// # Errors
-    /// If the kernel does not list the sockets.
     pub fn wait_until_closed(&self, timeout: Duration) -> Result<bool> {
         self.wait(timeout, |sockets| !sockets.iter().any(|one| connection(one).is_some()))
     }
@@ -178,7 +155,6 @@ impl ServerSockets {
         Ok(true)
     }
 
-    /// Forgets the destroyed connections.
     pub fn forget(&self) {
         self.handle_events();
         self.closed.borrow_mut().clear();

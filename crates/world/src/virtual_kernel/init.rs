@@ -14,16 +14,12 @@ use crate::world::Emit;
 
 /// Name of the mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
-/// Name of the file with the jobs.
+/// Names in the host's folder: the files of jobs and records, and the folder of packetdrill's scripts.
 pub const JOBS: &str = "jobs";
-/// Name of the file with the records.
 pub const RECORDS: &str = "records";
-
+pub const SCRIPTS: &str = "scripts";
 /// Start of the names of files with recorded bodies. The number of the file follows.
 pub const BODIES: &str = "bodies-";
-
-/// Name of the folder with packetdrill and its scripts.
-pub const SCRIPTS: &str = "scripts";
 
 /// Returns the path that the file of recorded bodies with this number has inside the kernel.
 pub fn bodies(number: usize) -> PathBuf {
@@ -59,9 +55,6 @@ pub fn run_scripts(folder: &str) -> ! {
 }
 
 /// Mounts the system's file systems and the host's folder; returns the jobs' text and the file for records.
-///
-/// # Errors
-/// If a mount fails, or a file in the folder is missing.
 pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;

@@ -47,9 +47,7 @@ const CONNECTIONS_A_SECOND: u64 = 200;
 /// Maximum time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
 
-/// A User-Mode Linux kernel.
 pub struct Kernel {
-    /// The executable.
     pub program: PathBuf,
     /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
     pub arguments: Vec<String>,
@@ -211,7 +209,8 @@ fn boot(
     let mut running = Running::start(kernel, init, task, folder, memory_bytes)
         .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
     let mut progress = Progress { task, done: 0, worst: 0 };
-    let timeout = timeout(task);
+    let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
+    let timeout = Duration::from_secs(asked.unwrap_or(task.silence_s()));
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
@@ -246,11 +245,8 @@ fn boot(
             return Err(progress.unfinished(message, ""));
         }
         if last_record.elapsed() > timeout {
-            let message = format!(
-                "the kernel wrote nothing for {} s and was killed; {}",
-                timeout.as_secs(),
-                running.console_tail()
-            );
+            let (seconds, tail) = (timeout.as_secs(), running.console_tail());
+            let message = format!("the kernel wrote nothing for {seconds} s and was killed; {tail}");
             let remedy =
                 format!("a program in it may loop or wait forever; {TIMEOUT_VARIABLE} sets a longer limit");
             return Err(progress.unfinished(message, &remedy));
@@ -296,13 +292,7 @@ impl Spinning {
 pub struct Unfinished {
     /// The job or script that was running; None for a command, or if the kernel did not start.
     pub job: Option<String>,
-    /// The failure.
     pub failure: Failure,
-}
-
-fn timeout(task: Task) -> Duration {
-    let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
-    Duration::from_secs(asked.unwrap_or(task.silence_s()))
 }
 
 fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,6 +16,7 @@ use fastopen_netns::{cores, process};
 
 use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
+use crate::sandbox::program::how_ended;
 
 /// Maximum time slice of the kernel on a core that other threads want to use, too.
 const SLICE_NS: u64 = 100_000;
@@ -167,11 +167,7 @@ impl Running {
     }
 
     pub(super) fn exit_reason(&self, status: Option<ExitStatus>) -> String {
-        let how = match status.map(|status| (status.signal(), status.code())) {
-            Some((Some(signal), _)) => format!("was ended by signal {signal}"),
-            Some((_, Some(code))) => format!("ended with exit code {code}"),
-            _ => "ended".into(),
-        };
+        let how = status.map_or("ended".into(), how_ended);
         format!("the kernel {how} before its work was done; {}", self.console_tail())
     }
 

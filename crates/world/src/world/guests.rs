@@ -40,14 +40,12 @@ const LAST_LINES: usize = 4;
 pub struct GuestServer {
     /// Name of the host. The host has its own address, to which the name resolves at both ends.
     pub host: String,
-    /// The program and its arguments.
     pub command: Vec<String>,
 }
 
 /// The servers that run beside a command in a world, and the environment variables of all these programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guests<'a> {
-    /// The servers.
     pub servers: &'a [GuestServer],
     /// Environment variables of the servers and the command; None if they inherit this process's variables.
     pub environment: Option<&'a [(OsString, OsString)]>,
@@ -71,10 +69,8 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins, each when the previous one waits for clients.
-///
-/// # Errors
-/// If a server cannot be started, fails, or does not listen in time. The error quotes the server's output.
+/// Starts the servers in the namespace of the origins, each when the previous one waits for clients. If a
+/// server fails or does not listen in time, the error quotes its output.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();

@@ -86,7 +86,6 @@ fn answered_at_once(observed: &mut Observed) -> bool {
     true
 }
 
-/// Makes only one end report a resumed session.
 fn resumed_at_one_end(observed: &mut Observed) -> bool {
     let mut secured = observed.loaded.connections.iter_mut().filter_map(|one| one.tls.as_mut());
     let Some(tls) = secured.find(|tls| tls.origin.is_some()) else { return false };

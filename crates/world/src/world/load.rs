@@ -18,16 +18,17 @@ use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 use rustls::ClientConfig;
 
 use super::{Servers, World, injected, resolver};
+use crate::capture::Packets;
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
 use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
-    Bodies, BothEnds, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
-    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    Bodies, BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord,
+    LookupRecord, OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::engine;
-use crate::evidence::{CookiesBefore, EarlyData, Expectation, Observations, given_up, judge};
+use crate::evidence::{EarlyData, Expectation, Observations, given_up, judge};
 use crate::failure::{Blame, Failure};
 use crate::network::addresses::{client_addresses, origin_number};
 use crate::network::cross_traffic::{CrossTraffic, WARM_UP};
@@ -35,9 +36,6 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
-
-/// A pcapng file, and the number of packets that were dropped because buffers were full.
-pub(super) type Packets = (Vec<u8>, u32);
 
 /// Timeout for connections to be accepted or to end on an unshaped link.
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +85,7 @@ impl<'a> World<'a> {
             self.servers.origins.forget_sessions();
         }
         clock.advance(self.job.tls.ticket_state.client_ahead());
-        if expected.fast_open.is_some_and(|one| one.cookies_before == CookiesBefore::EveryHost) {
+        if expected.fast_open.is_some_and(|one| one.cookies_before == Cookies::Warm) {
             self.network.topology.set_fastopen(FastOpenUse::EarlierVisit)?;
             self.servers.fetch_cookies(&self.network.topology.client)?;
         }
@@ -205,11 +203,12 @@ impl<'a> World<'a> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
         let falls_back = self.job.client.h3_fallback_us.is_some();
-        let spoken = self.hosts.keys().map(|host| {
-            let version = self.job.origins.http_of(host);
-            if falls_back { version.over_tcp().alpn() } else { version.alpn() }
-        });
-        let spoken: BTreeSet<_> = spoken.collect();
+        let spoken: BTreeSet<_> = self
+            .hosts
+            .keys()
+            .map(|host| self.job.origins.http_of(host))
+            .map(|version| if falls_back { version.over_tcp().alpn() } else { version.alpn() })
+            .collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
         // The client has room for the session tickets of the hosts and the resolver.
@@ -312,7 +311,6 @@ struct ClientTls {
     lookups: Option<Arc<ClientConfig>>,
 }
 
-/// A world that is ready for a load.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
@@ -486,7 +484,7 @@ impl Observed<'_, '_> {
         } = self;
         let job = world.job;
         if let Some(number) = job.fault {
-            let warm = expected.fast_open.map(|one| one.cookies_before == CookiesBefore::EveryHost);
+            let warm = expected.fast_open.map(|one| one.cookies_before == Cookies::Warm);
             let (loaded, counters) = (&mut loaded, &mut counters);
             let (link, cookies) = (&mut link, &mut cookies);
             let timed = loaded.seen_at == SeenAt::Client

@@ -59,10 +59,8 @@ const PACKETS_PIECE: usize = 3 << 20;
 /// A function that writes a record.
 pub type Emit<'a> = &'a mut dyn FnMut(&Record) -> Result<(), Failure>;
 
-/// Runs a job and passes each record to `write` as soon as it is complete.
-///
-/// # Errors
-/// If the world cannot be built or differs from the requested one, a load cannot be run, or `write` fails.
+/// Runs a job and passes each record to `write` as soon as it is complete. Fails if the world cannot be built
+/// or differs from the requested one, or if a load cannot be run.
 pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     engine::begin_job(engine, job.origins.bodies == Bodies::Recorded)?;
     let started = Instant::now();
@@ -93,9 +91,6 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 /// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
 /// `guests`, and runs `inside` in the client's namespace. The client gets no cookies, and nothing is
 /// measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
-///
-/// # Errors
-/// If the world cannot be built, or a server fails before it listens.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -160,11 +155,10 @@ impl<'a> World<'a> {
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         // The addresses of loads are numbered from 1.
         let next_address = Cell::new(job.loads.len() as u16 + 1);
-        let (policy, flooded) = (job.policy(), Cell::new(false));
         Ok(Self {
             job,
             engine,
-            policy,
+            policy: job.policy(),
             hosts,
             servers,
             capture,
@@ -172,7 +166,7 @@ impl<'a> World<'a> {
             network,
             memory,
             next_address,
-            flooded,
+            flooded: Cell::new(false),
             core,
         })
     }
@@ -185,10 +179,9 @@ impl<'a> World<'a> {
         let measurable = asked.measurable();
         link.configure(&measurable)?;
         let measured = self.measure_network(&measurable)?;
-        let settings = || -> fastopen_netns::Result<BTreeMap<String, String>> {
-            recorded_sysctls(self.job.network.ip)
-                .map(|name| Ok((name.to_owned(), sysctl::get(name)?)))
-                .collect()
+        let settings = || {
+            let names = recorded_sysctls(self.job.network.ip);
+            names.map(|name| Ok((name.to_owned(), sysctl::get(name)?))).collect()
         };
         Ok(WorldRecord {
             job: self.job.id.clone(),
@@ -322,7 +315,6 @@ struct Servers {
     /// The external server between client and origins, if the job has one.
     server: Option<Server>,
     origins: Origins,
-    /// The certificate authority, if the job has TLS.
     authority: Option<Authority>,
     /// The preferred address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
@@ -347,12 +339,7 @@ impl Servers {
         core: Option<&ServerCore>,
     ) -> Result<Self, Failure> {
         let page_origins = job.page.origins();
-        let port = |one: &Origin| match job.origins.server {
-            None => one.port,
-            Some(_) if job.origins.is_served(&one.host) => server::PORT,
-            // The server may listen on port 80 of all addresses.
-            Some(_) => server::UPSTREAM_PORT,
-        };
+        let port = |one: &Origin| server::port_of(&job.origins, &one.host, one.port);
         let addresses =
             page_origins.iter().map(|one| SocketAddr::new(hosts[&one.host].preferred, port(one))).collect();
         let other = |one: &Origin| Some(SocketAddr::new(hosts[&one.host].other?, port(one)));
@@ -365,9 +352,8 @@ impl Servers {
         if guests.serve_all(page_origins.iter().map(|one| one.host.as_str())) {
             site.ports.clear();
         }
-        let recorded_date =
-            site.resources.first().and_then(|root| root.head.as_ref()?.get(DATE)?.to_str().ok());
-        let recorded_date = recorded_date.map(str::to_owned);
+        let root = site.resources.first();
+        let recorded_date = root.and_then(|root| Some(root.head.as_ref()?.get(DATE)?.to_str().ok()?.into()));
         let resources = job.origins.server.as_ref().map(|_| site.resources.clone());
         // The core is for the measured server: the external server if there is one, otherwise the origins.
         let foreign = job.origins.server.is_some();
@@ -419,10 +405,8 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, ip::Addre
         hosts.entry(host).or_insert_with(|| origin_addresses(job.network.ip, number as u16));
     }
     if hosts.len() > HOSTS {
-        return Err(Failure::new(
-            Fault::Input,
-            format!("page.resources: {} hosts, at most {HOSTS}", hosts.len()),
-        ));
+        let message = format!("page.resources: {} hosts, at most {HOSTS}", hosts.len());
+        return Err(Failure::new(Fault::Input, message));
     }
     Ok(hosts)
 }

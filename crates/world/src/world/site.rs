@@ -105,9 +105,6 @@ impl SyntheticPages {
 
 /// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the secrets
 /// of TLS connections, and `resolver` is the resolver's address.
-///
-/// # Errors
-/// If the file of recorded bodies cannot be read or is too short, or a certificate cannot be made.
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,
@@ -181,7 +178,7 @@ fn resources(
             (None, None) => SizedBody::filler(resource.body_bytes),
             (None, Some(offset)) => {
                 let end = offset.saturating_add(resource.body_bytes);
-                if end > bytes_len(bodies) {
+                if end > bodies.len() as u64 {
                     let message = format!(
                         "page.resources[{number}].body_offset: the bodies file ends before byte {end}"
                     );
@@ -204,6 +201,9 @@ fn resources(
                 .iter()
                 .map(|one| (SocketAddr::new(one, resource.url.port()), resource.url.normalized_target()))
         });
+        // Only successful responses get a validator.
+        let validator = resource.validator && (200..300).contains(&resource.status);
+        let cache_policy = cached.then(|| CachePolicy::new(resource.fresh_s, validator, resource.body_bytes));
         Ok(ServedResource {
             host: hosts[resource.url.host()],
             port: job.origins.server.as_ref().map_or(resource.url.port(), |_| UPSTREAM_PORT),
@@ -219,17 +219,11 @@ fn resources(
             body: body.paced(scaled_ns(resource.server_send_us)),
             think_ns: scaled_ns(resource.server_think_us)
                 + response.map_or(0, |response| response.processing_ns),
-            cache_policy: cached.then(|| cache_policy(resource)),
+            cache_policy,
             refuses_preflight: response.is_some_and(|response| response.refuses_preflight),
         })
     };
     job.page.resources.iter().enumerate().map(serve).collect()
-}
-
-/// Returns the policy for the caching headers in the responses of a resource, for clients with a cache.
-fn cache_policy(resource: &Resource) -> CachePolicy {
-    let validator = resource.validator && (200..300).contains(&resource.status);
-    CachePolicy::new(resource.fresh_s, validator, resource.body_bytes)
 }
 
 fn sized_body(body: &SyntheticBody) -> SizedBody {
@@ -237,8 +231,4 @@ fn sized_body(body: &SyntheticBody) -> SizedBody {
         Piece::Bytes(bytes) => sized.and_bytes(Bytes::copy_from_slice(bytes)),
         Piece::Filler(bytes) => sized.and_filler(*bytes),
     })
-}
-
-fn bytes_len(bytes: &Bytes) -> u64 {
-    bytes.len() as u64
 }

@@ -35,7 +35,6 @@ const FAILURES: usize = 10;
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
-    /// Runs the transactions of `plan`, and returns their record.
     pub(super) fn transactions(
         &self,
         plan: &LoadPlan,
@@ -143,11 +142,7 @@ impl World<'_> {
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name].preferred;
-        let port = |one: &PageUrl| match self.job.origins.server {
-            None => one.port(),
-            Some(_) if self.job.origins.is_served(one.host()) => server::PORT,
-            Some(_) => server::UPSTREAM_PORT,
-        };
+        let port = |one: &PageUrl| server::port_of(&self.job.origins, one.host(), one.port());
         resources
             .map(|one| Target {
                 server: SocketAddr::new(host(one.url.host()), port(&one.url)),
@@ -246,7 +241,6 @@ impl World<'_> {
 /// The source addresses for the connections of transactions.
 struct Sources {
     ip: Version,
-    /// The number of the first address.
     first: u16,
     /// The number after the last address, if each connection has its own; None if all use the first address.
     end: Option<u16>,

@@ -18,11 +18,10 @@ use super::pipe::{Pipe, PipeError};
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
+use crate::sandbox::program::{PATH, path};
 
 /// Names of the browser's program. The first one that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// The `PATH` if the environment has none.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The file with the browser's standard error, in the browser's folder.
 const OUTPUT: &str = "stderr";
 /// Maximum time for the browser to start and answer its first call, in nanoseconds.
@@ -97,15 +96,11 @@ pub(super) struct Context(String);
 /// A tab of a browser context.
 pub(super) struct Tab {
     target: String,
-    /// The tab's `sessionId`.
     pub(super) session: String,
 }
 
 impl Browser {
     /// Starts a browser that trusts the world's authority and resolves hosts with `resolver_rules`.
-    ///
-    /// # Errors
-    /// If the machine has no browser, or the browser does not start.
     pub(super) fn start(loading: &Loading, resolver_rules: &str) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
@@ -225,8 +220,7 @@ impl Drop for Browser {
 }
 
 fn find() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into());
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let folders: Vec<_> = std::env::split_paths(&path()).collect();
     NAMES
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))

@@ -32,9 +32,6 @@ impl Conduct {
     }
 
     /// Checks an event for behaviour that is not allowed. If a dialog opens, accepts it.
-    ///
-    /// # Errors
-    /// If the page does something that is not allowed, or the browser has ended.
     pub(super) fn handle(
         &mut self,
         event: &Event,
@@ -79,10 +76,7 @@ impl Conduct {
         Ok(())
     }
 
-    /// Starts a liveness check.
-    ///
-    /// # Errors
-    /// If the page has not answered the previous check, or the browser has ended.
+    /// Starts a liveness check. Fails if the page has not answered the previous check.
     pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

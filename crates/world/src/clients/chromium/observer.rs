@@ -69,7 +69,6 @@ struct ObservedRequest {
     end_ns: Option<u64>,
     /// Status code of the response, as the page sees it.
     status: Option<u16>,
-    /// True if the response came from the cache.
     from_cache: bool,
     error: Option<String>,
 }
@@ -87,7 +86,6 @@ impl<'a> LoadObserver<'a> {
         self.loaded && self.in_flight.is_empty()
     }
 
-    /// Returns true after the load event.
     pub(super) fn is_loaded(&self) -> bool {
         self.loaded
     }
@@ -121,9 +119,6 @@ impl<'a> LoadObserver<'a> {
     }
 
     /// Handles an event of the `DevTools` protocol.
-    ///
-    /// # Errors
-    /// If the page has crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();

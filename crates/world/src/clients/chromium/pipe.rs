@@ -28,7 +28,6 @@ pub(super) struct Pipe {
 pub(super) struct Event {
     /// Name of the event, such as `Page.loadEventFired`.
     pub(super) method: String,
-    /// Parameters of the event.
     pub(super) params: Value,
     /// The `sessionId` of the tab; None for an event of the browser itself.
     pub(super) session: Option<String>,
@@ -37,10 +36,8 @@ pub(super) struct Event {
 /// The reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PipeError {
-    /// The browser has ended.
     #[error("the browser has ended")]
     Ended,
-    /// No message arrived in time.
     #[error("the browser did not answer in the time given")]
     TimedOut,
     /// The browser reports an error.
@@ -52,7 +49,6 @@ pub(super) enum PipeError {
 }
 
 impl Pipe {
-    /// Creates a protocol session over these pipes.
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> Self {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
@@ -80,9 +76,6 @@ impl Pipe {
     }
 
     /// Calls a method without waiting for its result, and returns the number of the call.
-    ///
-    /// # Errors
-    /// If the browser has ended.
     pub(super) fn send(
         &mut self,
         session: Option<&str>,
@@ -103,10 +96,7 @@ impl Pipe {
         Ok(self.calls)
     }
 
-    /// Returns the next event.
-    ///
-    /// # Errors
-    /// [`PipeError::TimedOut`] if there is no event until `until_ns`.
+    /// Returns the next event. Fails with [`PipeError::TimedOut`] if there is no event until `until_ns`.
     pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, PipeError> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -40,7 +40,6 @@ pub(super) struct Lookup {
     pub(super) host: String,
     pub(super) asked_ns: u64,
     pub(super) answered_ns: u64,
-    /// The number of queries.
     pub(super) queries: usize,
     /// The address, or the reason why there is none.
     pub(super) outcome: Result<IpAddr, String>,
@@ -107,7 +106,6 @@ async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
 /// A host to look up, sent to a running [`Stream`].
 pub(super) struct Question {
     pub(super) host: String,
-    /// The message ID.
     pub(super) number: u16,
     /// The time at which the lookup began, in nanoseconds of the monotonic clock.
     pub(super) asked_ns: u64,
@@ -237,7 +235,6 @@ impl Pending {
 enum Queries {
     /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
-    /// HTTP/2 requests.
     Https(Https),
 }
 

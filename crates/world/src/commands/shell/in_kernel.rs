@@ -26,15 +26,12 @@ use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
 use crate::world::with_world;
 
-/// File name of the session in the channel, the folder shared with the host.
-pub const SESSION: &str = "session";
-/// File name of the command's standard input.
-pub const INPUT: &str = "input";
-/// File name of the command's standard output.
+/// Names of files in the channel, the folder shared with the host: the session, the command's three standard
+/// streams, and the captured packets.
+const SESSION: &str = "session";
+const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
-/// File name of the command's standard error.
 pub const ERRORS: &str = "errors";
-/// File name of the captured packets.
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
@@ -48,9 +45,7 @@ const TIMED_OUT: i32 = 124;
 /// A command to run in the virtual engine's kernel, with its environment and servers.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Session {
-    /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Working directory of the command.
     pub directory: PathBuf,
     /// Environment of the command and the servers.
     pub environment: Vec<(OsString, OsString)>,
@@ -74,9 +69,6 @@ impl Session {
     }
 
     /// Writes the session and all of standard input to the kernel's folder. Does not read from a terminal.
-    ///
-    /// # Errors
-    /// If the folder's disk is full, or standard input cannot be read.
     pub fn put(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
         for name in [OUTPUT, ERRORS] {
@@ -165,12 +157,8 @@ fn limit_time(records: &File) -> io::Result<()> {
     let records = records.try_clone()?;
     let wait = move || {
         thread::sleep(LONGEST);
-        fail(
-            &records,
-            "the command had not ended after a day of virtual time".into(),
-            String::new(),
-            TIMED_OUT,
-        );
+        let message = "the command had not ended after a day of virtual time".into();
+        fail(&records, message, String::new(), TIMED_OUT);
         init::power_off()
     };
     thread::Builder::new().name("time".into()).spawn(wait).map(drop)

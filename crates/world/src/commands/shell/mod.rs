@@ -34,6 +34,7 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
+    /// The JSON of the job.
     job: Box<RawValue>,
     servers: Vec<GuestServer>,
     /// Descriptor to write the packets to, if the job captures them.
@@ -41,17 +42,6 @@ struct Plan {
     /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
     output: Option<PathBuf>,
     /// Wall clock at the start in virtual time, in seconds since 1970.
-    start_s: i64,
-}
-
-/// A plan whose job is parsed and whose descriptors are open.
-struct World {
-    /// The JSON of the job.
-    text: String,
-    job: Job,
-    servers: Vec<GuestServer>,
-    packets: Option<File>,
-    output: Option<PathBuf>,
     start_s: i64,
 }
 
@@ -63,9 +53,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
         eprintln!("{USAGE}");
         return 2;
     };
-    let ran = read(plan).and_then(|plan| match kernel {
-        None => run_on_host(plan, command, &report),
-        Some(kernel) => run_on(&kernel, plan, command, &report),
+    let ran = read(plan).and_then(|(plan, job, packets)| match kernel {
+        None => run_on_host(&plan, &job, packets, command, &report),
+        Some(kernel) => run_on(&kernel, plan, &job, packets.as_ref(), command, &report),
     });
     ran.unwrap_or_else(|failure| write_failure(failure, &report))
 }
@@ -86,27 +76,27 @@ fn parse(arguments: &[OsString]) -> Option<(File, File, Option<Kernel>, &[OsStri
     (!command.is_empty()).then_some((open(plan)?, open(report)?, kernel, command))
 }
 
-fn read(plan: File) -> Result<World, Failure> {
+/// Reads a plan. Returns it with its parsed job and the file for packets.
+fn read(plan: File) -> Result<(Plan, Job, Option<File>), Failure> {
     let wrong = |problem: String| Failure::new(Fault::Input, problem);
     let plan: Plan =
         serde_json::from_reader(BufReader::new(plan)).map_err(|error| wrong(error.to_string()))?;
     let open = |number: u32| adopt(&number.to_string()).ok_or_else(|| wrong("packets: not open".into()));
-    let packets = plan.packets.map(open);
-    Ok(World {
-        text: plan.job.get().to_owned(),
-        job: Job::read(&plan.job).map_err(wrong)?,
-        servers: plan.servers,
-        packets: packets.transpose()?,
-        output: plan.output,
-        start_s: plan.start_s,
-    })
+    let job = Job::read(&plan.job).map_err(wrong)?;
+    let packets = plan.packets.map(open).transpose()?;
+    Ok((plan, job, packets))
 }
 
-fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
+fn run_on_host(
+    plan: &Plan,
+    job: &Job,
+    packets: Option<File>,
+    command: &[OsString],
+    report: &File,
+) -> Result<i32, Failure> {
     process::die_with_parent()?;
     // `run_in_child_with_signals` forwards signals to the supervisor, which forwards them to the command.
     process::block_signals()?;
-    let World { job, servers, packets, .. } = plan;
     let records = report.try_clone().blame(Fault::Machine, "the report")?;
     process::raise_file_limit();
     let isolated = job.client.isolate;
@@ -119,15 +109,15 @@ fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, 
     let code = process::run_in_child_with_signals(|| {
         let run = || {
             if isolated {
-                view(&job, command).enter()?;
+                view(job, command).enter()?;
             } else {
                 namespace::mount_proc();
             }
             let command = Invocation { words: command, environment: None };
             let inside = || run_here(command, records, isolated);
-            let guests = Guests { servers: &servers, environment: None };
-            let (code, captured) = world::with_world(&job, Engine::Host, &guests, inside)?;
-            if let (Some(mut file), Some((pcapng, dropped))) = (packets.as_ref(), captured) {
+            let guests = Guests { servers: &plan.servers, environment: None };
+            let (code, captured) = world::with_world(job, Engine::Host, &guests, inside)?;
+            if let (Some(mut file), Some((pcapng, dropped))) = (packets, captured) {
                 file.write_all(&pcapng).blame(Fault::Machine, "writing the packets")?;
                 let _ = write_line(report, &Record::Captured { dropped });
             }
@@ -141,10 +131,17 @@ fn run_on_host(plan: World, command: &[OsString], report: &File) -> Result<i32, 
     Ok(code)
 }
 
-fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> Result<i32, Failure> {
+fn run_on(
+    kernel: &Kernel,
+    plan: Plan,
+    job: &Job,
+    packets: Option<&File>,
+    command: &[OsString],
+    report: &File,
+) -> Result<i32, Failure> {
     process::die_with_parent()?;
     process::unblock_signals()?;
-    let World { text, job, servers, packets, output, start_s } = plan;
+    let Plan { job: text, servers, output, start_s, .. } = plan;
     let session = Session {
         command: command.to_vec(),
         directory: std::env::current_dir().blame(Fault::Input, "the working directory")?,
@@ -155,8 +152,8 @@ fn run_on(kernel: &Kernel, plan: World, command: &[OsString], report: &File) -> 
     };
     let mut records = report.try_clone().blame(Fault::Machine, "the report")?;
     let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
-    let task = Task::Command(&job, &session, packets.as_ref());
-    Ok(virtual_kernel::run(kernel, text.as_bytes(), task, &mut records, unfinished))
+    let task = Task::Command(job, &session, packets);
+    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), task, &mut records, unfinished))
 }
 
 /// Returns the files that an isolated command may see: the system's, the command's program, and the job's.

@@ -19,9 +19,6 @@ use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
 const MAX_HEADERS: usize = 1000;
 
 /// Sends requests until `requests` is closed or the connection fails.
-///
-/// # Errors
-/// If the connection cannot carry any request.
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, mut first, .. }: Plaintext,
@@ -61,7 +58,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Sends a request and reads its response.
 async fn send(
     sender: &mut SendRequest<SizedBody>,
     request: Request<SizedBody>,

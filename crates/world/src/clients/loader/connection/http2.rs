@@ -20,9 +20,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
 
 /// Sends requests until `requests` is closed or the connection fails.
-///
-/// # Errors
-/// If the connection cannot carry any request.
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, secured, first }: Plaintext,

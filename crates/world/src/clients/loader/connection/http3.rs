@@ -24,9 +24,6 @@ use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 use crate::contract::TlsRecord;
 
 /// Opens the connection, and sends requests until `requests` is closed or the connection fails.
-///
-/// # Errors
-/// If the connection cannot carry any request.
 pub(super) async fn run(
     connection: Arc<Connection>,
     (quic, host): (QuicClient, String),

@@ -36,7 +36,6 @@ use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 /// A request that a connection is to send.
 #[derive(Clone)]
 pub(super) struct QueuedRequest {
-    /// Index of the requested resource.
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
     /// True if the progress of the response's body is to be reported. Each report wakes the loader's loop.
@@ -45,13 +44,11 @@ pub(super) struct QueuedRequest {
 
 /// A report from a task to the loader's loop.
 pub(super) enum Report {
-    /// The lookup of a name has ended.
     LookedUp(Lookup),
     /// The connection to the resolver is open.
     ResolverConnected(Opened),
     /// The TLS handshake with the resolver is complete; the record's time is on the monotonic clock.
     ResolverSecured(TlsRecord),
-    /// The connection to the resolver failed.
     ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
