@@ -23,14 +23,13 @@ from fastopen.contract.certificates import CLASSICAL
 from fastopen.contract.clients import CLIENTS
 from fastopen.contract.origins import Http, SessionStart
 from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
-from fastopen.experiments.arms import ARMS, ArmName
+from fastopen.experiments.arms import ALL, ARMS, ArmName, arms_and_tls
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of, with_remedies
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
-from fastopen.experiments.transports import ALL, arms_and_tls
 
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]

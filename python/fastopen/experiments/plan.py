@@ -27,9 +27,8 @@ from fastopen.experiments.client_settings import filled_in
 from fastopen.experiments.factors import FACTORS, Point
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.recorded import as_recorded
-from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, draw
+from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed, draw
 from fastopen.experiments.varying import network_labels, setup_labels
 from fastopen.pages import Page
 

@@ -66,16 +66,21 @@ def setups_of(
     tls: Sequence[Tls | None] = (None,),
 ) -> list[Setup]:
     """Return a setup for each combination of client, origins, TCP and TLS, without duplicates."""
-    made = (
-        Setup(
-            client=client,
-            origins=with_bodies_for(client, _over(answering, over)),
-            tcp=tcp,
-            tls=_of_client(client, _of_bodies(answering, over)),
-        )
-        for client, answering, tcp, over in product(clients, origins, tcps, tls)
-    )
+    made = (_setup(*one) for one in product(clients, origins, tcps, tls))
     return list({repr(one): one for one in made}.values())
+
+
+def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
+    """Return a setup. Settings of TLS that the client does not support get their defaults."""
+    if tls is None and origins.http == "recorded":
+        origins = origins.model_copy(update={"http": "1.1"})
+    if tls is not None:
+        usual = Tls()
+        changes = {name: getattr(usual, name) for name in {"key_share", "ech"} - client.type.takes}
+        if origins.bodies == "recorded" and "security" not in tls.model_fields_set:
+            changes["security"] = "recorded"  # URLs in recorded bodies keep their schemes
+        tls = tls.model_copy(update=changes)
+    return Setup(client=client, origins=with_bodies_for(client, origins), tcp=tcp, tls=tls)
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
@@ -88,28 +93,3 @@ def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
         if setup.client.type is LOADER and setup.tls is not None and setup.tls.allows(remedy)
     )
     return list({repr(one): one for one in (*setups, *remedied)}.values())
-
-
-def _over(origins: Origins, tls: Tls | None) -> Origins:
-    """Return the origins. In cleartext, HTTP version `recorded` is replaced with 1.1."""
-    if tls is not None or origins.http != "recorded":
-        return origins
-    return origins.model_copy(update={"http": "1.1"})
-
-
-def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings. With recorded bodies, `security` is `recorded` unless it was set, because URLs
-    in such bodies keep their schemes."""
-    if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
-        return tls
-    return tls.model_copy(update={"security": "recorded"})
-
-
-def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings, with defaults for settings that the client does not support."""
-    if tls is None:
-        return tls
-    usual = Tls()
-    return tls.model_copy(
-        update={name: getattr(usual, name) for name in {"key_share", "ech"} - client.type.takes}
-    )

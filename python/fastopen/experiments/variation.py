@@ -4,6 +4,8 @@ In virtual time, the same values always give the same result, but no RTT is know
 `vary`, each repeat of an experiment is a sample. The class Variation has the spreads and their reasons.
 """
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -14,7 +16,6 @@ from fastopen.common.phrases import listed
 from fastopen.contract import Client, EngineName, LinkDirection, Network, Origins
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
 from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
-from fastopen.experiments.seeds import derive_seed
 from fastopen.pages import Page
 
 # Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
@@ -133,6 +134,12 @@ class Draw:
 
     def _rtt_us(self, asked_us: int) -> int:
         return min(round(asked_us * self.rtt), RTT_MAX_US)
+
+
+def derive_seed(seed: int, *parts: str | int) -> int:
+    """Return a seed for one use (0 to 2^63 - 1), which all versions of Python derive in the same way."""
+    digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
