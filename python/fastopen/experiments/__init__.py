@@ -38,8 +38,6 @@ from fastopen.experiments.named_networks import (
     name_of,
 )
 from fastopen.experiments.plan import (
-    Cell,
-    Comparison,
     Plan,
     PlannedJob,
     default_draws,
@@ -57,5 +55,5 @@ from fastopen.experiments.recorded import as_recorded, http_words
 from fastopen.experiments.shard import Shard
 from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.trace import read_trace
-from fastopen.experiments.variation import DRAWS, UNKNOWNS, Draw, Variation, derive_seed
-from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
+from fastopen.experiments.variation import DRAWS, UNKNOWNS, Variation, derive_seed
+from fastopen.experiments.varying import Cell, Comparison, VaryingFactors, point_of, varying_factors

@@ -10,7 +10,7 @@ from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings whose own value is a list. Such a list is one value, not several values to compare.
+# Settings of which one value is a list. Such a list does not mean several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 # Settings that avoid the additional round trips of large certificates: sessions that are resumed without
@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return the results of `make` for every combination of the settings that are lists, without duplicates.
-    A setting whose own value is a list (LISTS) counts as one value. Raises the errors of `make`."""
+    """Return the results of `make` for all combinations of values, without duplicates. A list contains the
+    values of its setting, except for the settings in LISTS. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -35,13 +35,12 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of the settings that are lists. Raises the same as `client_of`."""
+    """Return a client for each combination of values, as `multiplied` does. Raises ValueError and
+    ValidationError."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")
-    return multiplied(
-        lambda one: client_of(one if one.get("kind") == COMMAND.label else {**one, "command": None}), settings
-    )
+    return multiplied(client_of, settings)
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
