@@ -89,17 +89,12 @@ def running(
         yield process
         process.wait()
     finally:
-        if process is not None:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:

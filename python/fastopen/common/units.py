@@ -33,9 +33,9 @@ def parse_duration_us(text: str) -> int:
 
 def parse_rate_bit_per_s(text: str) -> int | None:
     """Parse `4mbit`, `256kbit`, `1gbit` or `4 Mbit/s` into bit/s; None for `none` (no limit)."""
-    if text.strip().lower() in NO_LIMIT:
-        return None
     lowered = text.strip().lower()
+    if lowered in NO_LIMIT:
+        return None
     if lowered.endswith("bps"):
         # tc(8) reads mbps as megabytes a second, most other programs as megabits.
         raise UnitError(f"{text!r} is ambiguous (bits or bytes); write 4mbit for 4 megabits per second")

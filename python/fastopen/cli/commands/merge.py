@@ -9,10 +9,10 @@ import typer
 
 from fastopen.analysis.statistics import collect
 from fastopen.cli.output import EXIT_FAULTS, print_message
-from fastopen.cli.running import Printing, print_run
+from fastopen.cli.running import Printing, print_run, run_name
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
-from fastopen.runs import Merged, RunStore, merge, new_run_folder, runs_folder
+from fastopen.runs import Merged, RunStore, merge, new_run_folder
 from fastopen.runs.folders import find_run, run_folders
 
 PANEL: Final = "Runs"
@@ -64,8 +64,6 @@ def _say(merged: Merged, *, quiet: bool) -> None:
         print_message(f"in several runs, taken from one: {line}")
     for line in merged.missing:
         print_message(f"missing: {line}")
-    own = merged.folder.parent == runs_folder()
-    name = merged.folder.name if own else str(merged.folder)
-    remedy = f"; the rest: fastopen resume {name}" if merged.missing else ""
+    remedy = f"; the rest: fastopen resume {run_name(merged.folder)}" if merged.missing else ""
     if not quiet or remedy:
         print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")
