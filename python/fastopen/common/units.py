@@ -23,7 +23,7 @@ _PREFIXES: Final = (("G", 10**9), ("M", 10**6), ("k", 10**3))
 
 
 class UnitError(ValueError):
-    """An unreadable quantity. The text describes the fault and the accepted formats."""
+    """A quantity that cannot be read. The text describes the fault and the accepted formats."""
 
 
 def parse_duration_us(text: str) -> int:
@@ -112,6 +112,13 @@ def _with_prefix(value: int | None, unit: str) -> str:
         return "no limit"
     prefix, factor = next((one for one in _PREFIXES if value >= one[1]), ("", 1))
     return f"{_plain(Decimal(value) / factor)} {prefix}{unit}"
+
+
+def write_rate(bit_per_s: int | None) -> str:
+    """Return a text that parses to the same rate: `4mbit`, `none`."""
+    if bit_per_s is None:
+        return NO_LIMIT[0]
+    return format_rate(bit_per_s).removesuffix("/s").replace(" ", "").lower()
 
 
 def write_size(size: int | None) -> str:

@@ -241,7 +241,8 @@ class Asked:
         """Raise an error if a requested value other than the default has no effect on any of the networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
-            if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
+            given = (value for value in self.values[factor.name] if value is not None)
+            if any(factor.quantity.write(value) != factor.usual for value in given):
                 raise self.fault(f"works only with {_needed(factor).flag}", (factor.name,))
 
     def experiment(self, **others: Any) -> Experiment:

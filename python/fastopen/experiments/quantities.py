@@ -174,9 +174,7 @@ def _jitter(value: object) -> dict[str, int] | None:
     return {f"{named}_us": most_us}
 
 
-def _plain_jitter(value: dict[str, int] | None) -> str:
-    if value is None:
-        return "none"
+def _plain_jitter(value: dict[str, int]) -> str:
     ((distribution, us),) = value.items()
     return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
 
@@ -194,8 +192,8 @@ def _cross(value: object) -> dict[str, str] | None:
     return dict(sorted(cross.items()))
 
 
-def _plain_cross(value: dict[str, str] | None) -> str:
-    return "none" if value is None else "+".join(f"{way}={traffic}" for way, traffic in value.items())
+def _plain_cross(value: dict[str, str]) -> str:
+    return "+".join(f"{way}={traffic}" for way, traffic in value.items())
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
@@ -235,7 +233,7 @@ DURATION_OR_NONE: Final = replace(
 )
 RATE: Final = Quantity(
     _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),
-    lambda rate: units.format_rate(rate).removesuffix("/s").replace(" ", "").lower(),
+    units.write_rate,
     lambda rate: f"{rate / 1e6:g}",
     kind="int",
     unit="bit/s",
