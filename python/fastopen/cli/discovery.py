@@ -91,7 +91,7 @@ def _in_one_line() -> Iterator[None]:
         if hasattr(found, "possibilities") and option:
             remedy = nearest(option, found.possibilities or (), f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
-        if option:  # with a value too many, or without one
+        if option:  # it has a value that it does not take, or lacks a value that it needs
             if "requires" in found.message:
                 raise InputError("needs a value", option, f"write {option} VALUE") from None
             raise InputError("takes no value", option, "drop it") from None

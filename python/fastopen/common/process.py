@@ -18,7 +18,7 @@ KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
 class StepFailedError(Exception):
-    """A program that failed. Its output is in the log."""
+    """The failure of a program. The program's output is in the log."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))

@@ -51,7 +51,7 @@ class Arm:
     visit: str = ""
     """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """A rank among the treatments. If a text or figure has room for only one treatment, the highest wins."""
+    """A rank among the treatments. A text or figure that shows only one treatment shows the highest."""
     encrypted: bool = False
     """True if each connection uses TLS."""
 

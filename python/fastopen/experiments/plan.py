@@ -51,7 +51,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pages, cells and jobs of a run."""
+    """The pages, cells and jobs of a run. `make_plan` makes it from an experiment."""
 
     experiment: Experiment
     pages: tuple[Page, ...]

@@ -29,7 +29,7 @@ def _by_default(vary: object) -> object:
 
 
 class ExperimentSpec(Part):
-    """The keys of a file that are not factors."""
+    """The keys of an experiment's file that are not factors."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]

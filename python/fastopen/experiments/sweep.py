@@ -10,7 +10,7 @@ from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings of which one value is a list. Such a list does not mean several values to compare.
+# Settings that have a list as their value. For all other settings, a list means several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 # Settings that avoid the additional round trips of large certificates: sessions that are resumed without

@@ -20,7 +20,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
 DRAWS: Final = 30
-# By default, the run of a report has at most about LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST samples.
+# By default, a report has as many samples as LOADS_OF_DRAWS loads allow, from DRAWS_AT_LEAST to DRAWS.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Unless a start phase is added, loads in virtual time begin at a multiple of
@@ -36,7 +36,8 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """Spreads. A value is multiplied by a factor that is sampled uniformly from 1 - spread to 1 + spread."""
+    """The spreads of uncertain values. Each repeat multiplies a value by a random number, which is uniformly
+    distributed from 1 - spread to 1 + spread."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -96,8 +97,7 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """A position from 0 to 1 in the list of a page's explanations. None: the explanation that is the page's
-    default."""
+    """A position from 0 to 1 in the list of a page's explanations. None: the page's own explanation."""
     start_phase: int
     """Microseconds from a multiple of TIMER_WHEEL_PERIOD_US to the beginning of a load."""
     order: bool

@@ -78,7 +78,7 @@ def list_pages(json: JsonOption = False) -> None:
 
 
 def page_renderables(page: Page, width: int, *, tree: bool = False) -> Iterator[RenderableType]:
-    """Yield the summary and, with `tree`, every resource below its initiator."""
+    """Yield the summary of a page, a table of its hosts and, with `tree`, its resources by initiator."""
     facts = describe.summary(page)
     yield Text(f"{facts['name']}  {facts['url']}", style="bold")
     for label, value in _facts(facts).items():
