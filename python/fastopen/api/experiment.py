@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -91,7 +92,6 @@ class Experiment:
         self.seed_drawn = seed is None
         if self.seed_drawn:
             self.asked = with_drawn_seed(self.asked, auto_engine(None))
-        self.paths = tuple(str(page) for page in pages if not isinstance(page, Page))
         self.library = tuple(map(str, library))
         self.lenient = lenient
         self.as_imported = as_imported
@@ -102,16 +102,18 @@ class Experiment:
         """Return a packaged experiment by name (`fastopen reproduce --list`), or one from a TOML file."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
-        made.paths = tuple(made.asked.pages)
-        made.library, made.lenient, made.seed_drawn = (), False, False
-        made.as_imported = True
-        made._given = made.paths
+        made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True
+        made._given = tuple(made.asked.pages)
         return made
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the files, folders and packaged names among the pages."""
+        return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
         """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError."""
-        made = self.__class__.__new__(self.__class__)
-        made.__dict__.update(self.__dict__)
+        made = copy(self)
         try:
             made.asked = Asked(**{**dict(self.asked), **settings})
         except ValidationError as error:

@@ -23,14 +23,10 @@ class NotebookProgress:
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
-            self._show(_line(progress))
-
-
-def _line(progress: RunProgress) -> str:
-    filled = WIDTH * progress.done // max(progress.asked, 1)
-    bar = "#" * filled + "." * (WIDTH - filled)
-    now = f"  {progress.running[0]}" if progress.running else ""
-    return f"[{bar}] {progress.counts()}{now}"
+            filled = WIDTH * progress.done // max(progress.asked, 1)
+            bar = "#" * filled + "." * (WIDTH - filled)
+            running = f"  {progress.running[0]}" if progress.running else ""
+            self._show(f"[{bar}] {progress.counts()}{running}")
 
 
 def _ipython() -> Callable[[str], None]:

@@ -1,7 +1,10 @@
-"""Execute or open runs in a notebook, and read their tables, data frames and figures."""
+"""Execute or open runs in a notebook, and read their tables, data frames and figures.
+
+Data frames need pandas, an optional dependency. Without it, they raise MachineError."""
 
 import io
 import warnings
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -12,22 +15,29 @@ from rich.console import Console
 
 from fastopen.analysis.statistics import Results, collect
 from fastopen.api.experiment import Experiment
-from fastopen.api.frames import cells_frame, table_frame
 from fastopen.api.progress import NotebookProgress
 from fastopen.common.atomic import write_atomic
 from fastopen.common.closing import Closing
+from fastopen.common.errors import MachineError
+from fastopen.common.extras import pip_install
 from fastopen.contract import LoadRecord
 from fastopen.experiments import Shard
-from fastopen.report import results_renderables
+from fastopen.experiments.quantities import Kind
+from fastopen.report import flat_cells, results_renderables
 from fastopen.runs import RunOutcome, RunStore, find_run
 from fastopen.runs.export import Format, export
+from fastopen.runs.flat_tables import TABLES, Flattener, Row
 from fastopen.workflows.run import RunOptions, StartedRun, Watch, run_experiment, until_interval
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
+    from fastopen.report.figures import Figure
+
 WIDTH: Final = 100
+# Nullable types of pandas, so that integers and flags with missing values keep their type.
+DTYPES: Final[dict[Kind, str]] = {"int": "Int64", "float": "float64", "text": "str", "flag": "boolean"}
 
 
 class Run(Closing):
@@ -58,24 +68,35 @@ class Run(Closing):
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each cell: its factors, PLT, improvement and evidence."""
-        return cells_frame(self.results)
+        """Return a data frame with a row for each cell: its factors, PLT, improvement and evidence, with the
+        keys of docs/json.md. An interval has two columns."""
+        return _pandas().DataFrame(flat_cells(self.results))
 
     def loads(self) -> "pd.DataFrame":
         """Return a data frame with a row for each load, valid or not. docs/json.md lists the columns."""
-        return table_frame(self._store, "loads")
+        loads = map(Flattener.of(self._store).load, self._store.loads())
+        return _frame(TABLES["loads"], loads)
 
     def requests(self) -> "pd.DataFrame":
         """Return a data frame with a row for each request; its column `load` joins it to `loads`."""
-        return table_frame(self._store, "requests")
+        return self._table("requests")
 
     def connections(self) -> "pd.DataFrame":
         """Return a data frame with a row for each connection, with TCP_INFO of both ends."""
-        return table_frame(self._store, "connections")
+        return self._table("connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each load: prior cookies, counters of link and kernels."""
-        return table_frame(self._store, "evidence")
+        """Return a data frame with a row for each load: cookies that the client had before the load, and the
+        counters of the link and of both kernels."""
+        return self._table("evidence")
+
+    def _table(self, name: str) -> "pd.DataFrame":
+        """Return a table of an export as a data frame. The table is made from the full records of loads."""
+        flat = Flattener.of(self._store)
+        documents = self._store.documents()
+        return _frame(
+            TABLES[name], (one for row, record in documents for one in flat.rows(name, row, record))
+        )
 
     def load(self, job: str, load: str) -> LoadRecord:
         """Return the full record of the last attempt of a load. Raises KeyError if there is none."""
@@ -84,12 +105,11 @@ class Run(Closing):
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Return the report's charts by name; with `loads`, also charts of the median loads."""
         from fastopen.analysis.attribution import read_source
-        from fastopen.api.charts import chart_of
         from fastopen.report.figures import load_figures, overview_figures
 
         source = read_source(self._store)
         made = [*overview_figures(source), *(load_figures(source) if loads else ())]
-        return {figure.name: chart_of(figure) for figure in made}
+        return {figure.name: _chart(figure) for figure in made}
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one HTML file, and return its path."""
@@ -115,6 +135,32 @@ class Run(Closing):
         _print(self.results, recorder)
         form = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
         return recorder.export_html(inline_styles=True, code_format=form)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MachineError("data frames need pandas", pip_install("pandas")) from None
+    return pd
+
+
+def _frame(columns: Mapping[str, Kind], rows: Iterable[Row]) -> "pd.DataFrame":
+    frame = _pandas().DataFrame.from_records(list(rows), columns=list(columns))
+    return frame.astype({name: DTYPES[kind] for name, kind in columns.items()})
+
+
+def _chart(figure: "Figure") -> "alt.TopLevelMixin":
+    """Return the figure as a chart that contains its data, style and text alternative."""
+    import altair as alt
+
+    spec = figure.spec()
+    chart: Any = figure.drawing.chart.copy(deep=False)  # type: ignore[attr-defined]
+    chart.data = alt.InlineData(values=spec["data"]["values"])
+    for name in ("config", "description", "padding"):
+        chart[name] = spec[name]
+    shown: alt.TopLevelMixin = chart
+    return shown
 
 
 def _console(**options: Any) -> Console:

@@ -3,7 +3,6 @@
 import signal
 import sys
 import traceback
-from types import FrameType
 from typing import Annotated, Final
 
 import typer
@@ -43,7 +42,7 @@ def main() -> None:
     """Run the command line. Errors are printed in one line and set the exit code (EXIT_HELP)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
-            signal.signal(number, _interrupt)
+            signal.signal(number, signal.default_int_handler)  # as after Ctrl-C
     try:
         app()
     except (InputError, MachineError) as error:
@@ -61,8 +60,3 @@ def _complain(message: str) -> None:
     for line in message.splitlines():
         console.print("" if line.startswith(" ") else "error: ", style="bold red", end="")
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is Python's
-    """End the program in the same orderly way as after Ctrl-C."""
-    raise KeyboardInterrupt

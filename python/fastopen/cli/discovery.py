@@ -35,6 +35,8 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
+    """The group of all commands. It reports usage errors as InputErrors and lists the commands by panel."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _OnDemand(dict.fromkeys(modules()))
@@ -89,7 +91,7 @@ def _in_one_line() -> Iterator[None]:
         if hasattr(found, "possibilities") and option:
             remedy = nearest(option, found.possibilities or (), f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
-        if option:  # with a value too many, or without one
+        if option:  # it has a value that it does not take, or lacks a value that it needs
             if "requires" in found.message:
                 raise InputError("needs a value", option, f"write {option} VALUE") from None
             raise InputError("takes no value", option, "drop it") from None
@@ -108,7 +110,11 @@ class _OnDemand(UserDict[str, Any]):
             self.data[name] = _made(name)
             for command in {id(one): one for one in (self.data[name], *_parts(self.data[name]))}.values():
                 without_types(command)
-        return _fit(self.data[name])
+        # Turn on frames in the help of commands if the terminal is wide enough.
+        mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
+        for command in _parts(self.data[name]):
+            command.rich_markup_mode = mode
+        return self.data[name]
 
 
 @cache
@@ -124,6 +130,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def _made(name: str) -> Any:
+    """Import the modules of a command, and return the command. Groups of several apps become one group."""
     parts = [import_module(module) for module in modules()[name]]
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):
@@ -143,12 +150,5 @@ def _made(name: str) -> Any:
 
 
 def _parts(found: Any) -> list[Any]:
+    """Return the commands of a group, or the command itself if it is not a group."""
     return [*found.commands.values()] if isinstance(found, TyperGroup) else [found]
-
-
-def _fit(found: Any) -> Any:
-    """Turn on frames in the help of a command, or of a group's commands, if the terminal is wide enough."""
-    mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
-    for command in _parts(found):
-        command.rich_markup_mode = mode
-    return found

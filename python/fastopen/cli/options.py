@@ -34,32 +34,31 @@ Written = dict[str, object]
 def with_factors(
     factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each factor.
+    """Give a command an option for each of these factors.
 
-    The command's argument `written` maps factors' names to given values or the command's `defaults`."""
-    listed = list(factors)
+    The command's argument `written` maps the names of factors to the given values. `defaults` are the
+    command's own defaults, for factors that are not given."""
     own_defaults = dict(defaults or {})
+    made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def decorated(**options: object) -> None:
-            given = {factor.name: options.pop(factor.name) for factor in listed}
+            given = {name: options.pop(name) for name in made}
             written = {name: value for name, value in given.items() if value not in (None, [], False)}
             command(**options, written={**own_defaults, **written})
 
-        made = [_parameter(factor, own_defaults.get(factor.name)) for factor in listed]
-        first, *others = (
-            one for one in inspect.signature(command).parameters.values() if one.name != "written"
-        )
-        others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
-        decorated.__signature__ = inspect.Signature([first, *made, *others])  # type: ignore[attr-defined]
+        first, *own = inspect.signature(command).parameters.values()
+        others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != "written"]
+        shown = inspect.Signature([first, *made.values(), *others])
+        decorated.__signature__ = shown  # type: ignore[attr-defined]
         return decorated
 
     return decorate
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """Return the option of a factor as a parameter of a signature, which typer reads."""
+    """Return a factor's option as a parameter of a signature, from which Typer makes the option."""
     usual = default or factor.otherwise or factor.usual
     option: Any = typer.Option(
         factor.flag,

@@ -37,12 +37,9 @@ class _PlainConsole(Console):
 
 def console() -> Console:
     """Return the console for results: standard output, with colours only on a terminal without NO_COLOR."""
-    return _PlainConsole(width=None if sys.stdout.isatty() else _piped_width(), highlight=False, emoji=False)
-
-
-def _piped_width() -> int:
     columns = os.environ.get("COLUMNS", "")
-    return max(int(columns), LEAST_WIDTH) if columns.isdecimal() else PLAIN_WIDTH
+    piped = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else PLAIN_WIDTH
+    return _PlainConsole(width=None if sys.stdout.isatty() else piped, highlight=False, emoji=False)
 
 
 def errors_console() -> Console:

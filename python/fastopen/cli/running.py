@@ -1,7 +1,7 @@
 """Run an experiment or resume a run for a command: show progress, print results, set the exit code."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +37,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# The reasons for which loads are repeated, in words.
+# Kinds of invalid loads that are repeated, in words.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
@@ -47,7 +47,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """The kind of output of a run. `report` writes its report, and `plot` draws bars of page load times."""
+    """Options for a run's output. `report` writes its report, and `plot` draws bars of page load times."""
 
     json: bool
     quiet: bool
@@ -59,24 +59,11 @@ def run_and_print(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, printing: Printing
 ) -> None:
     """Run the experiment and print its results. Raises typer.Exit if the exit code is not 0."""
+    observer = _observer(printing, options.store)
     named = kernels_named(options.kernel)
     if not named:
-        _print(
-            run_experiment(experiment, imported, options, _observer(printing, options.store)),
-            options,
-            printing,
-        )
+        _print(run_experiment(experiment, imported, options, observer), options, printing)
         return
-    _run_on_kernels(named, experiment, imported, options, printing)
-
-
-def _run_on_kernels(
-    named: Mapping[str, str],
-    experiment: Experiment,
-    imported: Sequence[ImportedPage],
-    options: RunOptions,
-    printing: Printing,
-) -> None:
     # Comparisons need many modules, which other runs need not import.
     from fastopen.analysis.comparison import Side, side_of
     from fastopen.cli.commands.compare import print_kernels
@@ -87,7 +74,7 @@ def _run_on_kernels(
     for name, kernel in named.items():
         output = None if options.output is None else options.output / name
         of_kernel = replace(options, kernel=kernel, output=output)
-        with run_experiment(experiment, imported, of_kernel, _observer(printing, options.store)) as run:
+        with run_experiment(experiment, imported, of_kernel, observer) as run:
             sides[name] = side_of(run.store, name)
             codes.append(_finish(run, of_kernel, printing))
         if codes[-1] == EXIT_INTERRUPTED:
@@ -133,7 +120,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the expected time if it is long. Return the longest time printed, in s, or 0."""
+    """Print the engine, and the expected time if it is long. Return the time on this machine as it is now, in
+    seconds, or 0 if no time was printed."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -143,7 +131,11 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
     if run.limit is not None:
         print_message(f"running as many repeats as fit into {run.limit.seconds:g} s")
         return 0.0
-    seconds, busy_s = (each * run.loads_left / max(run.plan.loads(), 1) for each in _estimates(run))
+    parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
+    slower = slower_now(parallel) if run.engines.workers is None else {}
+    left = run.loads_left / max(run.plan.loads(), 1)
+    seconds = left * estimated_s(run.plan, parallel)
+    busy_s = left * estimated_s(run.plan, parallel, slower)
     if busy_s < ANNOUNCED_S:
         return 0.0
     least, most = shown_duration(seconds), shown_duration(busy_s)
@@ -152,30 +144,22 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
     return busy_s
 
 
-def _estimates(run: StartedRun) -> tuple[float, float]:
-    """Return the seconds that the whole plan takes on an idle machine, and on this machine as it is now."""
-    parallel = {name: engine.parallel for name, engine in run.engines.engines.items()}
-    slower = slower_now(parallel) if run.engines.workers is None else {}
-    return estimated_s(run.plan, parallel), estimated_s(run.plan, parallel, slower)
-
-
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return ways to shorten the run, as text to print after its duration; empty for a shard."""
-    return "" if run.store.shard else "".join(f"; {way}" for way in _shorter(run, seconds))
-
-
-def _shorter(run: StartedRun, seconds: float) -> Iterator[str]:
-    """Yield options that shorten the run, each with the resulting duration."""
+    """Return options that shorten a run of this duration, each with the resulting duration, as text to print
+    after the duration; empty for a shard."""
+    if run.store.shard:
+        return ""
     experiment = run.plan.experiment
-    yield "shorter: --quick (a minute)"
+    ways = "; shorter: --quick (a minute)"
     repeats = max((planned.repeat for planned in run.plan.jobs), default=0) + 1
     if experiment.vary is not None:
-        yield f"--no-vary ({shown_duration(seconds / repeats)})"
+        ways += f"; --no-vary ({shown_duration(seconds / repeats)})"
     elif repeats > FULL_MIN:
-        yield f"--repeats {FULL_MIN} ({shown_duration(seconds * FULL_MIN / repeats)})"
+        ways += f"; --repeats {FULL_MIN} ({shown_duration(seconds * FULL_MIN / repeats)})"
     slow = [setup.client for setup in experiment.setups if setup.client.type.virtual_load_s]
     if slow and len(slow) == len(experiment.setups):
-        yield f"--client {LOADER.label} instead of {slow[0].label} (seconds)"
+        ways += f"; --client {LOADER.label} instead of {slow[0].label} (seconds)"
+    return ways
 
 
 def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
@@ -183,30 +167,26 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
         unasked = printing.quiet or printing.json or printing.report or run.store.shard
-        if code != EXIT_INTERRUPTED and not unasked and (name := _name(run.store)):
-            print_message(f"where the time went: fastopen report {shlex.quote(name)}")
+        folder = run.store.folder
+        if code != EXIT_INTERRUPTED and not unasked and folder is not None:
+            print_message(f"where the time went: fastopen report {shlex.quote(run_name(folder))}")
     if code:
         raise typer.Exit(code)
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
-    """Print the results as JSON or tables, or the progress of a shard."""
+    """Print the results as JSON or tables. For a shard, whose cells lack the loads of other shards, print the
+    progress instead of tables."""
     if printing.json:
         print_json(results_document(results))
     elif store.shard is not None:
-        print_line(_of_shard(store))
+        invalid = sum(not load.valid and not load.superseded for load in store.loads())
+        words = f", {invalid} invalid" if invalid else ""
+        done = f"{store.loads_done()} of {store.loads_asked()} loads done{words}"
+        remedy = "when all are done: fastopen merge DIR... -o RUN"
+        print_line(f"shard {store.shard} of {store.experiment().name}: {done}; {remedy}")
     else:
         print_results(with_reasons(store, results), console(), plot=printing.plot)
-
-
-def _of_shard(store: RunStore) -> str:
-    """Describe the progress of a shard. It has no table, because its cells lack the loads of other shards."""
-    loads = store.loads()
-    invalid = sum(not load.valid and not load.superseded for load in loads)
-    words = f", {invalid} invalid" if invalid else ""
-    done, asked = store.loads_done(), store.loads_asked()
-    remedy = "; when all are done: fastopen merge DIR... -o RUN"
-    return f"shard {store.shard} of {store.experiment().name}: {done} of {asked} loads done{words}{remedy}"
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
@@ -224,16 +204,16 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         _say_done_again(run)
     if run.results_store is not None:
         _say_store(run.results_store, quiet=printing.quiet)
-    name = _name(run.store)
-    if name is not None and (options.output is not None or not printing.quiet):
+    folder = run.store.folder
+    if folder is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "already finished, in"
         print_message(f"{kept} {run.store.place}")
-    if options.watched.packets and run.store.folder is not None:
-        print_message(f"packets in {run.store.folder / PACKETS}")
+    if options.watched.packets and folder is not None:
+        print_message(f"packets in {folder / PACKETS}")
     if run.outcome is not None and run.outcome.packets_dropped:
         print_message(f"{run.outcome.packets_dropped:,} packets were not kept, since the buffer was full")
     if run.outcome is not None and run.outcome.interrupted:
-        remedy = "" if name is None else f"; to continue: fastopen resume {name}"
+        remedy = "" if folder is None else f"; to continue: fastopen resume {run_name(folder)}"
         print_message(f"interrupted{remedy}")
         return EXIT_INTERRUPTED
     if run.outcome is not None and run.outcome.hopeless:
@@ -270,7 +250,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
 
 
 def _say_done_again(run: ExecutedRun) -> None:
-    """Print the number of repeated loads, and of tasks that were split because a worker died."""
+    """Print how many loads were repeated and why, and how many tasks were split because a worker died."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
         valid, kinds = 0, set[str]()
@@ -293,9 +273,7 @@ def _say_store(store: ResultsStore, *, quiet: bool) -> None:
         print_message(f"store {words}")
 
 
-def _name(store: RunStore) -> str | None:
-    """Return the argument that names the run in commands: its name if it is among the user's runs, else its
-    folder. None if the run is not kept."""
-    if store.folder is None:
-        return None
-    return store.folder.name if store.folder.parent == runs_folder() else str(store.folder)
+def run_name(folder: Path) -> str:
+    """Return the argument that selects a kept run in commands: its name if it is among the user's runs,
+    otherwise its folder."""
+    return folder.name if folder.parent == runs_folder() else str(folder)

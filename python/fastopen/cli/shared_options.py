@@ -59,25 +59,23 @@ KernelOption = Annotated[
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of its parameters that are dataclasses."""
+    """Replace each parameter of a command that is a dataclass with an option for each of its fields."""
     kept: list[inspect.Parameter] = []
     kinds: dict[str, Any] = {}
     for one in inspect.signature(command).parameters.values():
-        if is_dataclass(one.annotation):
-            kinds[one.name] = one.annotation
-            kept += (
-                one.replace(name=f.name, default=f.default, annotation=f.type) for f in fields(one.annotation)
-            )
-        else:
+        if not is_dataclass(one.annotation):
             kept.append(one)
+            continue
+        kinds[one.name] = one.annotation
+        kept += (
+            one.replace(name=f.name, default=f.default, annotation=f.type) for f in fields(one.annotation)
+        )
 
     @wraps(command)
     def decorated(**options: object) -> None:
-        made = {
-            name: kind(**{one.name: options.pop(one.name) for one in fields(kind)})
-            for name, kind in kinds.items()
-        }
-        command(**options, **made)
+        for name, kind in kinds.items():
+            options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
+        command(**options)
 
     decorated.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
     return decorated

@@ -23,8 +23,8 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the block ends, so that they cannot make Popen lose its new process.
-    Does nothing outside the main thread, the only one in which Python handles signals."""
+    """Delay SIGINT and SIGTERM until the block ends. A signal during a call of Popen could otherwise leave a
+    process that nobody ends. Outside the main thread, which handles all of Python's signals, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

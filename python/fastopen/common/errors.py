@@ -53,7 +53,8 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy: `did you mean` with `kind` and the most similar known name, or else `otherwise`."""
+    """Return a remedy: `did you mean NAME?` with the most similar known name, or `otherwise` if no name is
+    similar. `kind` goes before the name."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])

@@ -11,8 +11,8 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell. `tone` decides its colour: `good` for a certain improvement, such as a shorter
-    page load time, `bad` for the opposite."""
+    """The content of a table's cell. `tone` decides the colour: `good` for a certain improvement, such as a
+    shorter page load time, `bad` for the opposite."""
 
     text: str
     tone: Tone = ""
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `kind` is its content: subjects of the rows (key), their factors, figures or words."""
+    """A column of a table. `kind` is the content: names of the rows (key), factors, figures or words."""
 
     header: str
     """The header. Only a terminal keeps its line breaks."""
@@ -81,7 +81,7 @@ class Grid:
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """Return the table without the factors that have the same value in all rows; the subtitle lists these
+        """Return the table without columns of factors that have only one value. The subtitle lists these
         factors. At least one column of a key or factor stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
@@ -97,13 +97,9 @@ class Grid:
         words = ", ".join(self.rows[0][number].phrase for number in common)
         return replace(self.picked(kept), subtitle="; ".join(filter(None, (words, self.subtitle))))
 
-    @property
-    def in_words(self) -> bool:
-        return all(column.kind != "figure" for column in self.columns)
-
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return columns that identify rows."""
+    """Return columns whose entries identify the rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

@@ -21,8 +21,8 @@ _VALUE: Final = 72
 _QUOTE: Final = 30
 _TUPLE: Final = 56
 _NUMBER: Final = 32
-# Strings are removed from a text only if it has fewer quotes than this: until the text is joined again, each
-# piece between strings is an object of its own.
+# Strings are removed from a text only if it has fewer quotes than this, because `re.sub` makes an object for
+# each piece between two strings.
 _FEW_QUOTES: Final = 2**20
 _STRING: Final = re.compile(r'"[^"]*"?')
 

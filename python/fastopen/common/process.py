@@ -18,7 +18,7 @@ KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
 class StepFailedError(Exception):
-    """A program that failed. Its output is in the log."""
+    """The failure of a program. The program's output is in the log."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -89,17 +89,12 @@ def running(
         yield process
         process.wait()
     finally:
-        if process is not None:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:

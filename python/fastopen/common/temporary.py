@@ -8,16 +8,9 @@ from typing import IO
 from fastopen.common.errors import MachineError
 
 
-@contextmanager
-def temporary_file() -> Iterator[IO[bytes]]:
-    """Open an empty temporary file for the `with` block. Raises MachineError. Callers write to the file
+def temporary_file() -> IO[bytes]:
+    """Open an empty temporary file, which the caller closes. Raises MachineError. Callers write to the file
     inside `with filling():`, so that a full disk also raises MachineError."""
-    with new_temporary_file() as file:
-        yield file
-
-
-def new_temporary_file() -> IO[bytes]:
-    """Return an empty temporary file, which the caller closes. Raises MachineError."""
     with filling():
         return tempfile.TemporaryFile(prefix="fastopen-")
 

@@ -8,7 +8,6 @@ from typing import Final
 from rich import box
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -57,7 +56,8 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# A merged column of factors is at least this wide, as wide as its longest word, and half as wide as its text.
+# The least width of a merged column of factors. The column is also at least as wide as its longest word, and
+# half as wide as its text.
 WORDS_MIN: Final = 9
 # Factors keep their own columns if these together are no wider than this: numbers would save little.
 COLUMNS_MIN: Final = 8
@@ -66,6 +66,7 @@ NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """Yield a table with its title, and the lines below it."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -90,7 +91,8 @@ def fits(grid: Grid, width: int) -> bool:
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
     table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
     for layout in LAYOUTS:
-        shown = _without_proof(grid) if layout.bare else grid
+        unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
+        shown = grid.picked(unproven) if layout.bare else grid
         if layout.merged or layout.numbered:
             numbers = _numbers(grid) if layout.numbered else {}
             shown = shown if layout.numbered and not numbers else _merged(shown, numbers)
@@ -136,18 +138,12 @@ def _width(grid: Grid, number: int) -> int:
 def _least(table: Table) -> int:
     """Return the least width of a table. Columns that may wrap count with their minimum width."""
     pad = table.padding[1]
-    columns = sum(_widest(column) if column.no_wrap else column.min_width or 0 for column in table.columns)
+    columns = 0
+    for column in table.columns:
+        lines = (line for text in (column.header, *column.cells) for line in str(text).split("\n"))
+        columns += max(map(cell_len, lines)) if column.no_wrap else column.min_width or 0
     # Rich's box has a space between columns, in addition to the padding, and one at each end.
     return columns + (len(table.columns) - 1) * (pad + 1) + 2
-
-
-def _widest(column: RichColumn) -> int:
-    texts = (str(text) for text in (column.header, *column.cells))
-    return max(cell_len(line) for text in texts for line in text.split("\n"))
-
-
-def _without_proof(grid: Grid) -> Grid:
-    return grid.picked([number for number, column in enumerate(grid.columns) if not column.proof])
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:

@@ -23,7 +23,7 @@ _PREFIXES: Final = (("G", 10**9), ("M", 10**6), ("k", 10**3))
 
 
 class UnitError(ValueError):
-    """An unreadable quantity. The text describes the fault and the accepted formats."""
+    """A quantity that cannot be read. The text describes the fault and the accepted formats."""
 
 
 def parse_duration_us(text: str) -> int:
@@ -33,9 +33,9 @@ def parse_duration_us(text: str) -> int:
 
 def parse_rate_bit_per_s(text: str) -> int | None:
     """Parse `4mbit`, `256kbit`, `1gbit` or `4 Mbit/s` into bit/s; None for `none` (no limit)."""
-    if text.strip().lower() in NO_LIMIT:
-        return None
     lowered = text.strip().lower()
+    if lowered in NO_LIMIT:
+        return None
     if lowered.endswith("bps"):
         # tc(8) reads mbps as megabytes a second, most other programs as megabits.
         raise UnitError(f"{text!r} is ambiguous (bits or bytes); write 4mbit for 4 megabits per second")
@@ -112,6 +112,13 @@ def _with_prefix(value: int | None, unit: str) -> str:
         return "no limit"
     prefix, factor = next((one for one in _PREFIXES if value >= one[1]), ("", 1))
     return f"{_plain(Decimal(value) / factor)} {prefix}{unit}"
+
+
+def write_rate(bit_per_s: int | None) -> str:
+    """Return a text that parses to the same rate: `4mbit`, `none`."""
+    if bit_per_s is None:
+        return NO_LIMIT[0]
+    return format_rate(bit_per_s).removesuffix("/s").replace(" ", "").lower()
 
 
 def write_size(size: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from typing import IO, Self
 
-from fastopen.common.temporary import filling, new_temporary_file
+from fastopen.common.temporary import filling, temporary_file
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies
 from fastopen.pages import Page
@@ -20,7 +20,7 @@ class BodiesFile:
 
     def __enter__(self) -> Self:
         if any(self._bodies.values()):
-            self._file = new_temporary_file()
+            self._file = temporary_file()
             with filling():
                 self._fill(self._file)
         return self

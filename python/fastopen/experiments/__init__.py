@@ -9,6 +9,7 @@ from fastopen.experiments.arms import (
     Arm,
     ArmName,
     Role,
+    arms_and_tls,
     baseline_of,
     compared,
     headline_of,
@@ -26,7 +27,7 @@ from fastopen.experiments.asked import (
 )
 from fastopen.experiments.client_settings import KINDS, asked_for
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
-from fastopen.experiments.factors import ASKED, FACTORS, Factor, Point, of_part
+from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes
 from fastopen.experiments.named_networks import (
@@ -37,8 +38,6 @@ from fastopen.experiments.named_networks import (
     name_of,
 )
 from fastopen.experiments.plan import (
-    Cell,
-    Comparison,
     Plan,
     PlannedJob,
     default_draws,
@@ -53,10 +52,8 @@ from fastopen.experiments.plan import (
 )
 from fastopen.experiments.published import PublishedCell, published_cells
 from fastopen.experiments.recorded import as_recorded, http_words
-from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.shard import Shard
 from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.trace import read_trace
-from fastopen.experiments.transports import SESSION_WORDS, arms_and_tls
-from fastopen.experiments.variation import DRAWS, UNKNOWNS, Draw, Variation
-from fastopen.experiments.varying import VaryingFactors, point_of, varying_factors
+from fastopen.experiments.variation import DRAWS, UNKNOWNS, Variation, derive_seed
+from fastopen.experiments.varying import Cell, Comparison, VaryingFactors, point_of, varying_factors

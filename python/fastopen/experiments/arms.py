@@ -1,13 +1,14 @@
 """Define arms: named ways to begin connections, each with its role in a comparison, its texts and its style.
 
 An arm states whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
-sentences select arms by their role, not by name. To add an arm, add an entry to ARMS.
+sentences select arms by their role, not by name. To add an arm, add an entry to ARMS. Users request arms by
+their names (`off`, `cold`), or by transports (`tcp`, `tls+tfo`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, get_args
 
 from fastopen.contract import LoadSpec, Tls
 from fastopen.contract.job import Cookies, Transport
@@ -19,11 +20,11 @@ class Role(StrEnum):
     """The role of an arm in a comparison."""
 
     BASELINE = "baseline"
-    """Arm that all other arms are compared with."""
+    """The arm that all other arms are compared with."""
     CONTROL = "control"
-    """Second baseline for an A/A test. Its apparent saving is noise."""
+    """The second baseline of an A/A test. Any saving that it seems to have is noise."""
     TREATMENT = "treatment"
-    """Arm whose saving over the baseline is judged."""
+    """An arm whose saving over the baseline is judged."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Arm:
     name: ArmName
     role: Role
     cookies: Cookies
-    """TFO cookies that the client starts with. None means that the client does not request TFO."""
+    """The client's TFO cookies at the start of a load. None: the client does not request TFO."""
     label: str
-    """Text for legends and headings of figures."""
+    """The arm's name in legends and headings of figures."""
     short_label: str
-    """Text for narrow columns."""
+    """The arm's name in narrow columns."""
     words: str
     """Description of the load in sentences, such as "without TFO"."""
     colour: str
@@ -50,7 +51,7 @@ class Arm:
     visit: str = ""
     """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """Rank among treatments. If only one treatment is shown, it is the one with the highest rank."""
+    """A rank among the treatments. A text or figure that shows only one treatment shows the highest."""
     encrypted: bool = False
     """True if each connection uses TLS."""
 
@@ -142,6 +143,17 @@ HEADLINE: Final = max(TREATMENTS, key=lambda arm: arm.preference)
 # Arms that are compared by default.
 DEFAULT_ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, *(arm.name for arm in TREATMENTS))
 
+# The word for the default arms with every session and version of HTTP that the clients support.
+ALL: Final = "all"
+TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
+TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
+_ARMS_OF: Final[dict[str, tuple[ArmName, ...]]] = {
+    **{name: (name,) for name in ARMS},
+    **dict.fromkeys(("tcp", "tls", "recorded"), (BASELINE.name,)),
+    **dict.fromkeys(("tfo", "tls+tfo", "recorded+tfo"), tuple(arm.name for arm in TREATMENTS)),
+    ALL: DEFAULT_ARMS,
+}
+
 T = TypeVar("T")
 
 
@@ -167,3 +179,22 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
     """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
+
+
+def arms_and_tls(
+    words: Sequence[TransportWord], tls: Sequence[Tls | None]
+) -> tuple[list[ArmName], list[Tls | None]]:
+    """Return the arms and the TLS settings (None: cleartext) that the words select. All arms are loaded with
+    each setting, so that each setting has a baseline. If every word names arms, the settings are `tls`.
+    Otherwise the transports choose cleartext or TLS, and `tls` has only the parameters of TLS."""
+    arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
+    asked = set(words)
+    if asked <= {*ARMS, ALL}:
+        return arms, list(tls)
+    over: list[Tls | None] = [None] if asked & {"tcp", "tfo"} else []
+    encrypted = [one for one in tls if one is not None] or [Tls()]
+    if asked & {"tls", "tls+tfo"}:
+        over += encrypted
+    if asked & {"recorded", "recorded+tfo"}:
+        over += (one.model_copy(update={"security": "recorded"}) for one in encrypted)
+    return arms, over

@@ -23,14 +23,13 @@ from fastopen.contract.certificates import CLASSICAL
 from fastopen.contract.clients import CLIENTS
 from fastopen.contract.origins import Http, SessionStart
 from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
-from fastopen.experiments.arms import ARMS, ArmName
+from fastopen.experiments.arms import ALL, ARMS, ArmName, arms_and_tls
 from fastopen.experiments.factors import ASKED, BY_NAME, ENGINE, RTT, TRANSPORT, Factor, Part, of_part
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, default_queue_bytes
 from fastopen.experiments.named_networks import DEFAULT_NETWORKS, NAMED_NETWORKS, NamedNetwork
 from fastopen.experiments.quantities import DEFAULT_QUEUE, not_accepted, shown
 from fastopen.experiments.sweep import clients_of, multiplied, setups_of, with_remedies
 from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
-from fastopen.experiments.transports import ALL, arms_and_tls
 
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]
@@ -49,17 +48,20 @@ _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 @dataclass(frozen=True)
 class SettingSource:
-    """The source of requested values, such as a file or the command line, and its names for settings."""
+    """The place that requested values come from, such as a file or the command line. It has its own names for
+    the settings: `--rtt`, `network.rtt` or `rtt`."""
 
     name: str
     """Text before a setting's name in errors: the path of a file, or empty."""
     key_of: Callable[[Factor], str]
+    """Function that returns the source's name for a factor."""
     setting_of: Callable[[str], str] = lambda name: name
     """Function that returns the source's name for a setting that is not a factor, such as repeats or seed."""
     is_command_line: bool = False
 
     def text(self, of_rule: str) -> str:
-        """Return a message with its settings as this source writes them, such as `tls.version = "1.3"`."""
+        """Return a message in which options (`--tls=1.3`) are replaced by this source's names for settings,
+        such as `tls.version = "1.3"`."""
         return _SETTING.sub(self._written, of_rule)
 
     def _written(self, found: re.Match[str]) -> str:
@@ -95,7 +97,8 @@ class Asked:
     """Values by the factor's name."""
     source: SettingSource
     combine: Combine = "cross"
-    """Combination of network factors' values: `cross` forms all combinations, `zip` pairs the n-th values."""
+    """Combination of the lists of values for a network: `cross` forms all combinations, `zip` combines the
+    first values of all lists, then the second values, and so on."""
     folder: Path = field(default_factory=Path)
     """Folder to which the paths of traces, and of files in a server's command line, are relative."""
     named: tuple[NamedNetwork, ...] = ()
@@ -114,8 +117,11 @@ class Asked:
             return list({one.model_dump_json(): one for one in made}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Yield the factors and values of each network. In a cross product, the RTT changes fastest."""
-        networks = self._named_networks
+        """Yield the factors and values of each requested network, or of the default networks if no network,
+        RTT, rate or trace is requested. In a cross product, the RTT changes fastest."""
+        networks = self.named
+        if not networks and not self.values.keys() & {*_OF_THE_LINK}:
+            networks = tuple(NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS)
         factors = [one for one in of_part("network") if not (networks and one.name in OF_NAMED)]
         factors = sorted(factors, key=lambda factor: factor.name == RTT.name)
         lists = {one: values for one in factors if (values := self._values(one))}
@@ -137,15 +143,9 @@ class Asked:
         chosen = [dict(zip(lists, values, strict=True)) for values in combined]
         return ({**one, **others} for others in chosen for one in named or [{}])
 
-    @property
-    def _named_networks(self) -> Sequence[NamedNetwork]:
-        """Return the requested named networks, or the default ones if no RTT, rate or trace is set."""
-        if self.named or any(name in self.values for name in _OF_THE_LINK):
-            return self.named
-        return [NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS]
-
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a network factor's requested or usual values; empty if the contract has the default."""
+        """Return the requested or usual values of a factor of the network. The result is empty if the factor
+        has the contract's default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -241,7 +241,8 @@ class Asked:
         """Raise an error if a requested value other than the default has no effect on any of the networks."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
-            if any(factor.quantity.write(value) != factor.usual for value in self.values[factor.name]):
+            given = (value for value in self.values[factor.name] if value is not None)
+            if any(factor.quantity.write(value) != factor.usual for value in given):
                 raise self.fault(f"works only with {_needed(factor).flag}", (factor.name,))
 
     def experiment(self, **others: Any) -> Experiment:
@@ -252,14 +253,16 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error that names the factors in `names` that were requested, or all if none was."""
+        """Return an error about the factors in `names`. It names those of them that are requested, or all if
+        none is requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Turn a model's error into an InputError that names the faulty setting or factors (of `parts`)."""
+        """Convert the ValidationErrors of the block into InputErrors that name the setting or the factors at
+        fault. If the error does not name any, the factors are the requested ones of `parts`."""
         try:
             yield
         except ValidationError as error:
@@ -275,8 +278,8 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part, by their names in the contract's model. A factor that may
-        have several values has a list."""
+        """Return the requested settings of a part of a job, by their names in the contract's model. The value
+        is a list if an experiment may compare several values of the factor."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -309,9 +312,9 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Read the requested values of factors. `written` maps names of factors to values; None: not requested.
-    `named` lists named networks, which set RTT and rates. Several values are a list, or a text with commas.
-    Raises InputError."""
+    """Read the requested values of factors. `written` maps names of factors to values, where None means that
+    the factor is not requested. `named` has the names of named networks, which set RTT and rates. Several
+    values or names are a list, or a text with commas. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -389,7 +392,7 @@ def setups_asked(**written: object) -> list[Setup]:
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
-    """Return the error for an unknown key, which suggests the nearest known key."""
+    """Return the error for an unknown key. It suggests a similar known key, if there is one."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
@@ -409,7 +412,8 @@ def _needed(factor: Factor) -> Factor:
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Leave out factors without an effect, so that networks that differ only in these become equal."""
+    """Return the values without factors that have no effect, so that networks that differ only in these
+    factors become equal."""
     return {
         factor: value
         for factor, value in values.items()

@@ -29,7 +29,8 @@ PORTS: Final = {"http": 80, "https": 443}
 
 def client_of(settings: Mapping[str, Any]) -> Client:
     """Return the client for settings of the command line or an experiment. `kind` must be one of KINDS
-    (default: the loader). Settings of other clients are ignored. Raises ValueError and ValidationError."""
+    (default: the loader). Settings that only other clients have are ignored. Raises ValueError and
+    ValidationError."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -45,8 +46,6 @@ def client_of(settings: Mapping[str, Any]) -> Client:
         return Client.model_validate(
             {**given, "name": COMMAND.label if name in CLIENTS else name, "command": words}
         )
-    if line is not None:
-        raise ValueError("works only with --client=command")
     if not of.command_line:
         return Client.model_validate(given)
     words = shlex.split(of.command_line)
@@ -66,7 +65,8 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield the words of a tool's command. Only placeholders for URLs and the HTTP version remain in them."""
+    """Yield the words of a tool's command line, with all placeholders replaced except those for URLs and the
+    HTTP version."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -96,15 +96,15 @@ def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
 
 
 def served_as(url: str, tls: Tls | None = None) -> str:
-    """Return the URL at which origins serve a resource: with the scheme `http` if `tls` is None, otherwise
-    `https`, and the same port. With the `security` `recorded`, the URL does not change."""
+    """Return the URL at which origins serve a resource. Its scheme is `http` if `tls` is None, otherwise
+    `https`. The port stays the same. With the `security` `recorded`, the URL does not change."""
     parts = urlsplit(url)
-    scheme, usual = ("https", 443) if tls is not None else ("http", 80)
+    scheme = "http" if tls is None else "https"
     if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
         return url
     port = parts.port or PORTS[parts.scheme]
     host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc
-    place = host if port == usual else f"{host}:{port}"
+    place = host if port == PORTS[scheme] else f"{host}:{port}"
     return url.replace(f"{parts.scheme}://{parts.netloc}", f"{scheme}://{place}", 1)
 
 
@@ -114,7 +114,7 @@ def usual_heads(of: ClientType) -> RequestHeads:
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the origins, with synthetic bodies if the client reads bodies and `bodies` was not set."""
+    """Return the origins. If `bodies` was not set and the client reads bodies, the bodies are synthetic."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

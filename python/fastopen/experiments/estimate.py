@@ -18,8 +18,8 @@ VIRTUAL_LOAD_RESOURCES: Final = 44
 def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
-    """Return a rough estimate of the wall time of all jobs, in seconds. `parallel` is the number of worlds
-    that each engine runs at once, and `slower` the engine's slowdown compared with an idle machine."""
+    """Return a rough estimate of the time that all jobs take, in seconds. `parallel` is the number of worlds
+    that each engine runs at once. `slower` is each engine's slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -29,20 +29,21 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the slowdown (1 or more) of `at_once` CPU-bound tasks at this load average."""
+    """Return the factor (1 or more) by which `at_once` CPU-bound tasks are slower at this load average."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
 @dataclass
 class Pace:
-    """Estimates the remaining time of a run from the finished loads and the estimated cost of each load."""
+    """Estimates the remaining time of a run: the ratio of real time to the estimate of the finished loads
+    corrects the estimate of the other loads."""
 
     costs: Mapping[str, float]
-    """Estimated cost of one load of each pending job."""
+    """Estimated seconds of one load of each pending job, by the job's id."""
     left: float
-    """Estimated cost of the pending loads."""
+    """Estimated seconds of the loads that have not finished."""
     done: float = 0.0
-    """Estimated cost of the finished loads, repetitions included."""
+    """Estimated seconds of the finished loads, repetitions included."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
@@ -76,8 +77,9 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 
 def load_s(job: Job) -> float:
-    """Return the estimated seconds of one load: transfer at the link's rate, plus rounds of requests, plus
-    processing. A round is a request, its response, and a handshake if connections are not kept open."""
+    """Return the estimated seconds of one load in real time: transfer at the link's rate, plus rounds of
+    requests, plus processing. A round is a request and its response, after a handshake if connections are not
+    kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

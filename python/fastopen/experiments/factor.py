@@ -52,7 +52,7 @@ class Factor:
     part: Part
     """Part of a job or cell that holds the factor."""
     fields: tuple[str, ...]
-    """Dotted paths of the fields in the part: two if the value applies to both directions of the link."""
+    """Dotted paths of the factor's fields in the part. A value for both directions of the link has two."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
@@ -68,34 +68,34 @@ class Factor:
     header: str = ""
     """Heading of the column in tables, with the unit. Empty if an experiment can have only one value of the
     factor, so that tables have no column for it."""
-    phrase: str = "{}"
-    """Text in sentences, and in ids of jobs if `label` is empty. `{}` stands for the value's text."""
+    phrase: str = ""
+    """Text in sentences, in which `{}` stands for the value's text; by default the title and the value."""
     called: str = ""
     """Name for users, if the header is too short to be a name."""
     full: str = ""
     """Phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
-    """Phrase if there is no value."""
+    """Phrase for a point at which the factor has no value, or no effect."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Phrases for certain values; the keys are the values' texts in a column."""
+    """Phrases for certain values. A key is the text of the value in a column of a table."""
     label: str = ""
-    """Text in ids of jobs."""
+    """Text in ids of jobs, in which `{}` stands for the value's text; by default the phrase with hyphens."""
     question: bool = False
     """True if each value is a separate question, so that no verdict combines several values."""
     first_flight: bool = False
     """True if the factor decides how connections begin. Rows that differ only in this factor are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
-    """Function that returns the default of each field at a point. A table does not show a factor that has
-    only these values."""
+    """Function that returns the default of each field at a point, if the default depends on other factors. A
+    table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
-    """Function that returns True for a value that makes loads random, even in virtual time; None if no value
-    does."""
+    """Function that returns True for a value that makes loads random, even in virtual time. None: no value
+    makes loads random."""
     needs: tuple[str, Any] | None = None
     """Another field of the part, and the value of that field with which this factor has no effect."""
     switch: bool = False
-    """True if the option without a value means on."""
+    """True if the option takes no value, and turns the factor on."""
     repeatable: bool = False
-    """True if the option is repeated for each part of the value."""
+    """True if the option may be given several times, each time with a part of the value."""
     named: str = ""
     """Name of the option, if it differs from `name`."""
     key: str = ""
@@ -211,7 +211,7 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor has an effect at the point: the factor that it needs, if any, is set."""
+        """Return True if the factor has an effect at the point: if the factor that it needs is on."""
         if self.needs is None:
             return True
         field, without = self.needs
@@ -226,7 +226,7 @@ class Factor:
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         text = self.text_at(point)
-        return self.words.get(text) or self.phrase.format(text)
+        return self.words.get(text) or self._phrase.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
         """Return the value as a phrase that is clear without context."""
@@ -234,13 +234,18 @@ class Factor:
 
     def label_at(self, point: Point) -> str:
         """Return the value as a part of a job's id."""
-        return (self.label or self.phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
+        return (self.label or self._phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
+
+    @property
+    def _phrase(self) -> str:
+        return self.phrase or f"{self.title} {{}}"
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if tables show the factor and its values differ, unless all are `natural` defaults."""
+        """Return True if tables have a column for the factor, and its values at these points differ. Defaults
+        of `natural` count as equal. So do the defaults of TLS and the missing values of cleartext."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
-        return self.natural is None or not self.is_usual(points)
+        return (self.natural is None and self.part != "tls") or not self.is_usual(points)
 
     def _text(self, point: Point) -> str:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))

@@ -10,17 +10,16 @@ from fastopen.contract import Origins, Tls
 from fastopen.contract.client import PROFILES
 from fastopen.contract.clients import LOADER
 from fastopen.experiments import quantities as q
-from fastopen.experiments.arms import ARMS
+from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
 from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.transports import SESSION_WORDS, TRANSPORT_WORDS
 
 __all__ = [
-    "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "TRANSPORT", "Factor", "Part", "Point",
-    "cell_columns", "flat_columns", "of_part",
+    "ASKED", "BY_NAME", "COLUMNS", "ENGINE", "FACTORS", "RTT", "SESSION_WORDS", "TRANSPORT", "Factor", "Part",
+    "Point", "cell_columns", "flat_columns", "of_part",
 ]  # fmt: skip
 
 
@@ -36,10 +35,6 @@ def _of_profile(key: str) -> Callable[[Point], tuple[Any, ...]]:
     return lambda point: (PROFILES[point.setup.client.profile][key],)
 
 
-def _of_tls(key: str) -> Callable[[Point], tuple[Any, ...]]:
-    return lambda point: (None if point.setup.tls is None else getattr(Tls(), key),)
-
-
 def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
     tls = point.setup.tls
     return (None if tls is None else Tls(certificates=tls.certificates).chain_bytes,)
@@ -47,26 +42,26 @@ def _chain_of_certificates(point: Point) -> tuple[Any, ...]:
 
 _RATES: Final = NAMED_NETWORKS[RATES_BY_DEFAULT]
 _RTTS: Final = "20ms,100ms,200ms"
+# Words for the way in which TLS connections begin, by the value of the factor `session`.
+SESSION_WORDS: Final = {"none": "full handshakes", "resumed": "resumed sessions", "early": "early data"}
 
 # fmt: off
 RTT: Final = Factor(
     "rtt", "network", ("rtt_us",), q.DURATION, "Round-trip time of the access link.", example="20ms,100ms",
-    default=_RTTS, otherwise=f"of --network or {_RTTS}", header="RTT\nms", phrase="{} ms",
-    full="RTT {} ms", columns=("rtt_ms",),
+    default=_RTTS, otherwise=f"of --network or {_RTTS}", header="RTT\nms", phrase="{} ms", full="RTT {} ms",
+    columns=("rtt_ms",),
 )
 _NETWORK: Final = (
     RTT,
     Factor(
         "down", "network", ("down.rate_bit_per_s",), q.RATE, "Rate to the client, or none.",
-        example="2mbit,4mbit", default=_RATES.down,
-        otherwise=f"of --network or {_RATES.down}", header="down\nMbit/s",
-        phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
+        example="2mbit,4mbit", default=_RATES.down, otherwise=f"of --network or {_RATES.down}",
+        header="down\nMbit/s", phrase="{} Mbit/s down", label="down{}mbit", columns=("down_bit_per_s",),
     ),
     Factor(
         "up", "network", ("up.rate_bit_per_s",), q.RATE, "Rate from the client, or none.",
-        example="256kbit,1mbit", default=_RATES.up,
-        otherwise=f"of --network or {_RATES.up}", header="up\nMbit/s",
-        phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
+        example="256kbit,1mbit", default=_RATES.up, otherwise=f"of --network or {_RATES.up}",
+        header="up\nMbit/s", phrase="{} Mbit/s up", label="up{}mbit", columns=("up_bit_per_s",),
     ),
     Factor(
         "down_trace", "network", ("down.trace_ms",), q.TRACE,
@@ -85,7 +80,7 @@ _NETWORK: Final = (
     Factor(
         "aqm", "network", ("down.aqm", "up.aqm"), q.TEXT,
         "Queueing: none (one queue, drops at the tail), codel, fq_codel, or drr (--queue for each flow).",
-        example="none,codel,drr", header="AQM", phrase="AQM {}",
+        example="none,codel,drr", header="AQM",
     ),
     Factor(
         "loss", "network", ("down.loss", "up.loss"), q.FRACTION, "Random loss in each direction.",
@@ -94,13 +89,12 @@ _NETWORK: Final = (
     Factor(
         "jitter", "network", ("down.jitter", "up.jitter"), q.JITTER,
         "Variation of the delay in each direction: a normal deviation, uniform:TIME, or none.",
-        example="none,2ms,uniform:2ms", header="jitter", phrase="jitter {}", label="jitter{}",
-        chance=bool,
+        example="none,2ms,uniform:2ms", header="jitter", label="jitter{}", chance=bool,
     ),
     Factor(
         "reorder", "network", ("down.reorder", "up.reorder"), q.FLAG,
-        "Let packets overtake each other under --jitter.", example="on,off",
-        header="re-\norder", phrase="reordering {}", absent_phrase="no jitter", needs=("down.jitter", None),
+        "Let packets overtake each other under --jitter.", example="on,off", header="re-\norder",
+        phrase="reordering {}", absent_phrase="no jitter", needs=("down.jitter", None),
     ),
     Factor(
         "cross", "network", ("cross",), q.CROSS,
@@ -108,46 +102,43 @@ _NETWORK: Final = (
         example="none,down=bulk,up=bulk", header="cross", phrase="cross traffic {}",
     ),
     Factor(
-        "extra_rtt", "network", ("host_extra_rtt_us",), q.EXTRA_RTTS,
-        "Extra RTT of a host; repeatable.", example="HOST=RTT", columns=("extra_rtt_ms",),
-        repeatable=True,
+        "extra_rtt", "network", ("host_extra_rtt_us",), q.EXTRA_RTTS, "Extra RTT of a host; repeatable.",
+        example="HOST=RTT", columns=("extra_rtt_ms",), repeatable=True,
     ),
     Factor(
         "path", "network", ("path",), q.TEXT,
         "Middlebox behind the link that breaks TFO or QUIC (docs/paths.md).",
-        example="none,drop-syn-data,strip-both", header="path", phrase="path {}", label="{}",
-        question=True,
+        example="none,drop-syn-data,strip-both", header="path", label="{}", question=True,
     ),
     Factor(
-        "path_hosts", "network", ("path_hosts",), q.WORDS,
-        "Hosts behind the middlebox of --path.", example="HOST,HOST", otherwise="all hosts",
-        needs=("path", "none"),
+        "path_hosts", "network", ("path_hosts",), q.WORDS, "Hosts behind the middlebox of --path.",
+        example="HOST,HOST", otherwise="all hosts", needs=("path", "none"),
     ),
     Factor(
         "path_share", "network", ("path_share",), q.FRACTION,
-        "Share of these hosts behind it, sampled for each repeat.", example="10%,50%",
-        header="behind\n%", phrase="{} % of hosts behind it", absent_phrase="no host behind it",
-        label="behind{}%", needs=("path", "none"), chance=lambda share: 0 < share < 1,
+        "Share of these hosts behind it, sampled for each repeat.", example="10%,50%", header="behind\n%",
+        phrase="{} % of hosts behind it", absent_phrase="no host behind it", label="behind{}%",
+        needs=("path", "none"), chance=lambda share: 0 < share < 1,
     ),
     Factor(
         "names", "network", ("names",), q.TEXT,
-        "Name lookups: none, do53 (UDP), tcp, dot (TLS) or doh (HTTPS).",
-        example="none,do53,dot", header="names", phrase="names {}", label="names-{}",
+        "Name lookups: none, do53 (UDP), tcp, dot (TLS) or doh (HTTPS).", example="none,do53,dot",
+        header="names", label="names-{}",
     ),
     Factor(
-        "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE,
-        "RTT to the resolver.", example="5ms,20ms", otherwise="that of the link", header="resolver\nms",
-        phrase="resolver at {} ms", absent_phrase="no resolver RTT", label="resolver{}ms",
-        columns=("resolver_rtt_ms",), needs=("names", "none"),
+        "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE, "RTT to the resolver.",
+        example="5ms,20ms", otherwise="that of the link", header="resolver\nms", phrase="resolver at {} ms",
+        absent_phrase="no resolver RTT", label="resolver{}ms", columns=("resolver_rtt_ms",),
+        needs=("names", "none"),
     ),
     Factor(
         "resolver", "network", ("resolver",), q.TEXT,
-        "Behaviour of the resolver: answers, drop-first, silent or nxdomain.",
-        example="answers,drop-first", header="resolver", phrase="resolver {}", needs=("names", "none"),
+        "Behaviour of the resolver: answers, drop-first, silent or nxdomain.", example="answers,drop-first",
+        header="resolver", needs=("names", "none"),
     ),
     Factor(
-        "ip", "network", ("ip",), q.IP, "Version of IP: 4, 6 or 4+6 (both).",
-        example="4,6", header="IP", phrase="IPv{}", label="ip{}",
+        "ip", "network", ("ip",), q.IP, "Version of IP: 4, 6 or 4+6 (both).", example="4,6", header="IP",
+        phrase="IPv{}", label="ip{}",
     ),
     Factor(
         "mtu", "network", ("mtu_bytes",), q.BYTES, "MTU of the links, with IP and TCP headers.",
@@ -156,47 +147,43 @@ _NETWORK: Final = (
     Factor(
         "link", "network", ("link",), q.TEXT,
         "Emulator of the link: fastopen's program or the kernel (auto: kernel in virtual time).",
-        example="program,kernel", header="link", phrase="link {}",
+        example="program,kernel", header="link",
     ),
 )
 _CLIENT: Final = (
     Factor(
         "client", "client", ("label",), q.choice(*KINDS), f"What loads the pages: of {', '.join(KINDS)}.",
         example="loader,chromium", default=LOADER.label, header="client", columns=("client",), question=True,
-        key="client.kind",
+        key="client.kind", phrase="{}",
     ),
     Factor(
         "command", "client", ("command",), q.COMMAND,
         "Command line of the client command; {urls} stands for all URLs of the page.", example="'CMD {url}'",
     ),
     Factor(
-        "view", "client", ("view",), q.TEXT,
-        "First visit of Chromium, or a repeat visit with its cache.", example="first,repeat",
-        header="view", phrase="{} view", question=True,
+        "view", "client", ("view",), q.TEXT, "First visit of Chromium, or a repeat visit with its cache.",
+        example="first,repeat", header="view", phrase="{} view", question=True,
     ),
     Factor(
         "profile", "client", ("profile",), q.TEXT,
         "Behaviour of the loader: browser, or mget as in the TFO paper.", example="browser,mget",
-        header="profile",
+        header="profile", phrase="{}",
     ),
     Factor(
         "keep_alive", "client", ("keep_alive",), q.FLAG, "Reuse of connections by the client.",
-        example="on,off", otherwise="as the profile", header="keep-\nalive",
-        called="keep-alive", phrase="keep-alive {}",
+        example="on,off", otherwise="as the profile", header="keep-\nalive", called="keep-alive",
         natural=_of_profile("keep_alive"),
     ),
     Factor(
         "connections_per_host", "client", ("connections_per_host",), q.COUNT,
-        "Parallel connections to a host.", example="2,6", otherwise="the profile's",
-        header="conns\na host",
+        "Parallel connections to a host.", example="2,6", otherwise="the profile's", header="conns\na host",
         called="connections a host", phrase="{} connections a host",
         natural=_of_profile("connections_per_host"),
     ),
     Factor(
         "connections_total", "client", ("connections_total",), q.COUNT, "Parallel connections to all hosts.",
-        example="17,256", otherwise="the profile's", header="conns\nin all",
-        called="connections in all", phrase="{} connections in all",
-        natural=_of_profile("connections_total"),
+        example="17,256", otherwise="the profile's", header="conns\nin all", called="connections in all",
+        phrase="{} connections in all", natural=_of_profile("connections_total"),
     ),
     Factor(
         "processing_scale", "client", ("processing_scale",), q.SCALE,
@@ -204,29 +191,29 @@ _CLIENT: Final = (
         header="process-\ning", phrase="processing x {}",
     ),
     Factor(
-        "phases", "client", ("phases",), q.WORDS,
-        "Resources that the loader requests: load, async, after.", example="load,async",
+        "phases", "client", ("phases",), q.WORDS, "Resources that the loader requests: load, async, after.",
+        example="load,async",
     ),
     Factor(
         "h3_fallback", "client", ("h3_fallback_us",), q.DURATION_OR_NONE,
-        "Time without a QUIC handshake after which the loader also opens TCP, or none.",
-        example="none,300ms", header="fallback\nms", phrase="TCP {} ms after QUIC",
-        absent_phrase="no fallback to TCP", label="fallback{}ms", columns=("h3_fallback_ms",),
+        "Time without a QUIC handshake after which the loader also opens TCP, or none.", example="none,300ms",
+        header="fallback\nms", phrase="TCP {} ms after QUIC", absent_phrase="no fallback to TCP",
+        label="fallback{}ms", columns=("h3_fallback_ms",),
     ),
     Factor(
         "request_heads", "client", ("request_heads",), q.TEXT,
-        "Heads of Chromium's requests: of the recorded sizes, or its own.",
-        example="recorded,own", otherwise="recorded, where the client can", header="heads",
-        phrase="{} heads", natural=lambda point: (usual_heads(point.setup.client.type),),
+        "Heads of Chromium's requests: of the recorded sizes, or its own.", example="recorded,own",
+        otherwise="recorded, where the client can", header="heads", phrase="{} heads",
+        natural=lambda point: (usual_heads(point.setup.client.type),),
     ),
     Factor(
-        "isolate", "client", ("isolate",), q.FLAG,
-        "Show a command only programs, libraries and fonts.", switch=True,
+        "isolate", "client", ("isolate",), q.FLAG, "Show a command only programs, libraries and fonts.",
+        switch=True,
     ),
     Factor(
         "fixed_scripts", "client", ("fixed_scripts",), q.FLAG,
-        "Same clock and random numbers for Chromium's scripts in each load.",
-        example="on,off", header="fixed\nscripts", phrase="fixed scripts {}",
+        "Same clock and random numbers for Chromium's scripts in each load.", example="on,off",
+        header="fixed\nscripts",
     ),
     Factor(
         "screenshots", "client", ("screenshot",), q.FLAG,
@@ -245,71 +232,63 @@ _ORIGINS_AND_TLS: Final = (
         natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),
     Factor(
-        "http2_hosts", "origins", ("http2_hosts",), q.WORDS,
-        "Hosts that always speak HTTP/2.", example="HOST,HOST",
+        "http2_hosts", "origins", ("http2_hosts",), q.WORDS, "Hosts that always speak HTTP/2.",
+        example="HOST,HOST",
     ),
     Factor(
-        "http3_hosts", "origins", ("http3_hosts",), q.WORDS,
-        "Hosts that always speak HTTP/3.", example="HOST,HOST",
+        "http3_hosts", "origins", ("http3_hosts",), q.WORDS, "Hosts that always speak HTTP/3.",
+        example="HOST,HOST",
     ),
     Factor(
-        "tls", "tls", ("version",), q.TEXT_OR_NONE,
-        "Version of TLS for all origins, or none for cleartext.", example="none,1.3,1.2",
-        otherwise="1.3 for https URLs; none with transports tcp, tfo or a server", header="TLS",
-        natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}", absent_phrase="cleartext",
-        columns=("tls",), question=True,
+        "tls", "tls", ("version",), q.TEXT_OR_NONE, "Version of TLS for all origins, or none for cleartext.",
+        example="none,1.3,1.2", otherwise="1.3 for https URLs; none with transports tcp, tfo or a server",
+        header="TLS", natural=lambda _: ("1.3",), called="use of TLS", phrase="TLS {}",
+        absent_phrase="cleartext", columns=("tls",), question=True,
     ),
     Factor(
-        "security", "tls", ("security",), q.TEXT,
-        "URLs served over TLS: tls (all) or recorded (https URLs).",
+        "security", "tls", ("security",), q.TEXT, "URLs served over TLS: tls (all) or recorded (https URLs).",
         example="tls,recorded", otherwise="recorded, or tls with another factor of TLS", header="secu-\nrity",
-        phrase="security {}", words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
+        words={"tls": "all URLs over TLS", "recorded": "https URLs over TLS"},
         natural=lambda point: (None if point.setup.tls is None else "recorded",),
     ),
     Factor(
         "key_share", "tls", ("key_share",), q.TEXT,
-        "Key share of the loader; those with mlkem do not fit into a SYN.",
-        example="x25519,x25519mlkem768", header="key\nshare", phrase="key share {}",
-        natural=_of_tls("key_share"),
+        "Key share of the loader; those with mlkem do not fit into a SYN.", example="x25519,x25519mlkem768",
+        header="key\nshare",
     ),
     Factor(
         "session", "tls", ("session",), q.TEXT,
         "TLS sessions: none (full handshakes), resumed (tickets) or early (0-RTT).",
-        example="none,resumed,early", header="session", phrase="session {}", question=True,
-        first_flight=True, natural=_of_tls("session"), words=SESSION_WORDS,
+        example="none,resumed,early", header="session", question=True, first_flight=True, words=SESSION_WORDS,
     ),
     Factor(
         "tickets", "tls", ("tickets",), q.COUNT,
-        "Session tickets that an origin sends on each connection; 0 for no resumption.",
-        example="2,6", header="tick-\nets", phrase="{} tickets", natural=_of_tls("tickets"),
+        "Session tickets that an origin sends on each connection; 0 for no resumption.", example="2,6",
+        header="tick-\nets", phrase="{} tickets",
     ),
     Factor(
-        "address_tokens", "tls", ("address_tokens",), q.FLAG,
-        "QUIC address tokens of the earlier visit.", example="on,off",
-        header="address\ntokens", phrase="address tokens {}", natural=_of_tls("address_tokens"),
+        "address_tokens", "tls", ("address_tokens",), q.FLAG, "QUIC address tokens of the earlier visit.",
+        example="on,off", header="address\ntokens",
     ),
     Factor(
-        "quic_retry", "tls", ("retry",), q.FLAG,
-        "Retry for QUIC clients without an address token.", example="on,off",
-        header="Retry", phrase="Retry {}", columns=("quic_retry",), natural=_of_tls("retry"),
+        "quic_retry", "tls", ("retry",), q.FLAG, "Retry for QUIC clients without an address token.",
+        example="on,off", header="Retry", columns=("quic_retry",),
     ),
     Factor(
-        "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG,
-        "Rejection of early data by origins.", example="on,off",
-        header="early\nrejected",
-        called="rejected early data", phrase="early data rejected {}", natural=_of_tls("early_data_rejected"),
+        "early_data_rejected", "tls", ("early_data_rejected",), q.FLAG, "Rejection of early data by origins.",
+        example="on,off", header="early\nrejected", called="rejected early data",
+        phrase="early data rejected {}",
     ),
     Factor(
         "ticket_state", "tls", ("ticket_state",), q.TEXT,
         "State of the earlier visit's tickets: valid, stale, expired, forgotten.",
         example="valid,stale,expired,forgotten", header="tickets\nare", phrase="tickets {}",
-        natural=_of_tls("ticket_state"),
     ),
     Factor(
         "certificates", "tls", ("certificates",), q.TEXT_OR_NONE,
-        "Kind of the origins' certificates, which sets their size.",
-        example="ecdsa,ml-dsa-44", otherwise="a chain of --chain-bytes", header="certifi-\ncates",
-        phrase="{} certificates", absent_phrase="certificates of no kind", natural=_of_tls("certificates"),
+        "Kind of the origins' certificates, which sets their size.", example="ecdsa,ml-dsa-44",
+        otherwise="a chain of --chain-bytes", header="certifi-\ncates", phrase="{} certificates",
+        absent_phrase="certificates of no kind", natural=lambda _: (None,),
     ),
     Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",
@@ -318,38 +297,33 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "certificate_compression", "tls", ("certificate_compression",), q.TEXT,
-        "Compression of certificates by origins and loader: none, brotli or zlib.",
-        example="none,brotli", header="com-\npressed", called="compression of certificates",
-        phrase="certificate compression {}", natural=_of_tls("certificate_compression"),
+        "Compression of certificates by origins and loader: none, brotli or zlib.", example="none,brotli",
+        header="com-\npressed", called="compression of certificates", phrase="certificate compression {}",
     ),
     Factor(
         "ech", "tls", ("ech",), q.TEXT,
         "Encrypted ClientHello of the loader: none, or grease (the placeholder that browsers send).",
         example="none,grease", header="ECH", called="Encrypted ClientHello", phrase="ECH {}",
-        natural=_of_tls("ech"),
     ),
     Factor(
         "origins_keep_alive", "origins", ("keep_alive",), q.FLAG, "Persistent connections at the origins.",
-        example="on,off", header="origins\nkeep",
-        called="keep-alive of the origins", phrase="keep-alive of the origins {}",
+        example="on,off", header="origins\nkeep", called="keep-alive of the origins",
         columns=("origins_keep_alive",),
     ),
     Factor(
         "think_scale", "origins", ("think_scale",), q.SCALE,
         "Factor on the recorded server think times; 0 for none.", example="0,1", header="think",
-        called="think time",
-        phrase="think time x {}",
+        called="think time", phrase="think time x {}",
     ),
     Factor(
         "one_address", "origins", ("one_address",), q.FLAG,
-        "One address, and so one TFO cookie, for all hosts (loader, cleartext).",
-        example="on,off", header="one\naddress", called="one address for all hosts",
-        phrase="one address {}", label="one-address-{}",
+        "One address, and so one TFO cookie, for all hosts (loader, cleartext).", example="on,off",
+        header="one\naddress", called="one address for all hosts", phrase="one address {}",
+        label="one-address-{}",
     ),
     Factor(
-        "tfo_queue", "origins", ("tfo_queue",), q.COUNT,
-        "Size of the TFO queue of an origin's listener.", example="1,4096", header="TFO\nqueue",
-        phrase="TFO queue {}",
+        "tfo_queue", "origins", ("tfo_queue",), q.COUNT, "Size of the TFO queue of an origin's listener.",
+        example="1,4096", header="TFO\nqueue",
     ),
     Factor(
         "server", "origins", ("server",), q.SERVER,
@@ -357,9 +331,8 @@ _ORIGINS_AND_TLS: Final = (
         example="'nginx -p . -c FILE'",
     ),
     Factor(
-        "server_hosts", "origins", ("server_hosts",), q.WORDS,
-        "Hosts of the external server.", example="HOST,HOST",
-        otherwise="all hosts",
+        "server_hosts", "origins", ("server_hosts",), q.WORDS, "Hosts of the external server.",
+        example="HOST,HOST", otherwise="all hosts",
     ),
     Factor(
         "server_listen", "origins", ("server_listen",), q.FLAG,
@@ -367,20 +340,17 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "upstream_tfo", "origins", ("upstream_tfo",), q.FLAG,
-        "TFO from the external server to the origins behind it.",
-        example="off,on", header="upstream\nTFO", phrase="TFO upstream {}",
+        "TFO from the external server to the origins behind it.", example="off,on", header="upstream\nTFO",
+        phrase="TFO upstream {}",
     ),
     Factor(
         "upstream_rtt", "origins", ("upstream_rtt_us",), q.DURATION,
-        "RTT between the external server and the origins.", example="0ms,20ms",
-        header="upstream\nRTT ms", phrase="an upstream RTT of {} ms", label="upstream{}ms",
-        columns=("upstream_rtt_ms",),
+        "RTT between the external server and the origins.", example="0ms,20ms", header="upstream\nRTT ms",
+        phrase="an upstream RTT of {} ms", label="upstream{}ms", columns=("upstream_rtt_ms",),
     ),
     Factor(
-        "bodies", "origins", ("bodies",), q.TEXT,
-        "Content of bodies: synthetic, recorded or filler.",
-        example="filler,synthetic",
-        otherwise="what the client needs", header="bodies", phrase="{} bodies",
+        "bodies", "origins", ("bodies",), q.TEXT, "Content of bodies: synthetic, recorded or filler.",
+        example="filler,synthetic", otherwise="what the client needs", header="bodies", phrase="{} bodies",
         natural=lambda point: (with_bodies_for(point.setup.client, Origins()).bodies,),
     ),
 )
@@ -388,28 +358,27 @@ _TCP: Final = (
     Factor(
         "initial_window", "tcp", ("initial_window_segments",), q.COUNT,
         "Initial congestion window of both ends, in segments.", example="4,10", header="initial\nwindow",
-        phrase="initial window {}",
     ),
     Factor(
         "congestion_control", "tcp", ("congestion_control",), q.TEXT,
         "Congestion control of both ends: cubic, reno, bbr or another one of the kernel.",
-        example="cubic,reno", header="conges-\ntion", called="congestion control",
+        example="cubic,reno", header="conges-\ntion", called="congestion control", phrase="{}",
     ),
     Factor(
         "slow_start_after_idle", "tcp", ("slow_start_after_idle",), q.FLAG,
-        "Slow start after a connection was idle.", example="on,off",
-        header="idle\nrestart", called="slow start after idle", phrase="slow start after idle {}",
+        "Slow start after a connection was idle.", example="on,off", header="idle\nrestart",
+        called="slow start after idle",
     ),
     Factor(
         "blackhole_timeout", "tcp", ("blackhole_timeout_s",), q.SECONDS,
-        "Time without TFO after a suspected black hole; 0s for no detection.",
-        example="0s,3600s", header="black\nhole s", phrase="a pause of {} s after black holes",
+        "Time without TFO after a suspected black hole; 0s for no detection.", example="0s,3600s",
+        header="black\nhole s", phrase="a pause of {} s after black holes",
         words={"0": "no detection of black holes"},
     ),
     Factor(
         "client_fastopen", "tcp", ("client_fastopen",), q.TEXT,
-        "Sysctl tcp_fastopen of clients with TFO: 0x1 with cookies, 0x5 without.",
-        example="0x1,0x5", header="client\nbits", phrase="tcp_fastopen {} at clients",
+        "Sysctl tcp_fastopen of clients with TFO: 0x1 with cookies, 0x5 without.", example="0x1,0x5",
+        header="client\nbits", phrase="tcp_fastopen {} at clients",
     ),
     Factor(
         "listener_fastopen", "tcp", ("listener_fastopen",), q.TEXT,
@@ -420,7 +389,7 @@ _TCP: Final = (
 ENGINE: Final = Factor(
     "engine", "engine", ("engine",), q.choice(*get_args(AskedEngine)),
     "Clock of the loads: host (real time), virtual, or auto.", example="host,virtual", default="auto",
-    header="engine", key="engines",
+    header="engine", key="engines", phrase="{}",
 )
 TRANSPORT: Final = Factor(
     "transport", "arm", ("transport",), q.choice(*TRANSPORT_WORDS),
@@ -431,14 +400,13 @@ TRANSPORT: Final = Factor(
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
-        "Combination of transport and cookies; off2 is the A/A control.",
-        default="off,cold,warm",
+        "Combination of transport and cookies; off2 is the A/A control.", default="off,cold,warm",
         columns=("arm",), named="transports", key="transports",
     ),
     Factor(
         "cookies", "arm", ("cookies",), q.choice("none", "cold", "warm"),
-        "TFO cookies of the client at the start.", default="none,cold,warm",
-        named="transports", key="transports",
+        "TFO cookies of the client at the start.", default="none,cold,warm", named="transports",
+        key="transports",
     ),
 )
 # fmt: on

@@ -35,13 +35,16 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file. Its default name is the name of the file. Raises InputError with
-    file and key, also for missing pages if `find_pages` is set."""
+    """Return the experiment in a TOML file. Its default name is the name of the file. With `find_pages`, also
+    check that its pages exist. Raises InputError with file and key."""
     data = read_toml(path)
     problems: list[InputError] = []
-    with collected(problems):
-        if find_pages:
-            _check_pages(data.get("pages"), path)
+    if find_pages and isinstance(pages := data.get("pages"), list):
+        problems += (
+            InputError(error.message, f"{path}: pages: {error.place}", error.remedy)
+            for name in pages
+            if isinstance(name, str) and (error := missing(name)) is not None
+        )
     data.setdefault("name", re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).lstrip("-._") or "experiment")
     with collected(problems):
         experiment = experiment_of(data, toml_file(path), path.parent)
@@ -50,7 +53,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the rigs that an experiment's file declares. Raises InputError, also if there are none."""
+    """Return the rigs that an experiment's file declares. Raises InputError, also if it declares none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)
@@ -58,15 +61,3 @@ def load_rigs(name_or_path: str) -> RigSpace:
         message = "--explain compares possible test conditions with published figures"
         raise InputError(message, str(path), "add [[rig]] and [published] tables (docs/json.md)")
     return space
-
-
-def _check_pages(pages: object, path: Path) -> None:
-    """Raise InputError for pages that cannot be found."""
-    names = pages if isinstance(pages, list) else []
-    raise_all(
-        [
-            InputError(error.message, f"{path}: pages: {error.place}", error.remedy)
-            for name in names
-            if isinstance(name, str) and (error := missing(name)) is not None
-        ]
-    )

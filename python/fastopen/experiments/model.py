@@ -2,13 +2,14 @@
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
 from fastopen.contract.clients import CLIENTS
 from fastopen.contract.ends import check_ends
 from fastopen.contract.network import ENCRYPTED_NAMES
+from fastopen.contract.part import Part
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Choice
@@ -21,37 +22,31 @@ REPEATS_MAX: Final = 10_000
 AskedEngine = Literal["auto", "host", "virtual"]
 
 
-class SmallestEffect(BaseModel):
+class SmallestEffect(Part):
     """The smallest effect of interest. A saving below either value counts as no difference."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     percent: Annotated[float, Field(ge=0, le=100)] = 0.5
     """Percentage of the page load time."""
     ms: Annotated[float, Field(ge=0)] = 1.0
 
 
-class PublishedTable(BaseModel):
-    """The rows of published.csv that the experiment is compared with."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+class PublishedTable(Part):
+    """The table of published.csv that the experiment is compared with."""
 
     experiment: str
-    """Value of the column `experiment` in the rows."""
+    """The value of the column `experiment` in the table's rows."""
     pages: dict[str, str]
-    """Maps the names of pages in the experiment to their names in the rows."""
+    """Maps the names of pages in the experiment to their names in the table."""
     unit: Literal["s", "ms"] | None = None
-    """Correct unit of the times, if the table prints a wrong one."""
+    """The correct unit of the times, if the table prints a wrong unit."""
     swapped: bool = False
-    """True if the headings of the two columns of times are swapped."""
+    """True if the table prints the two times in each other's column."""
     known: list[str] = Field(default_factory=list)
-    """Sentences on other known reasons why the published figures differ from those of the experiment."""
+    """Sentences on other reasons why the published figures differ from the figures of this experiment."""
 
 
-class Setup(BaseModel):
+class Setup(Part):
     """The settings of both ends: the client, the origin servers, TCP and TLS."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     origins: Origins = Field(default_factory=Origins)
@@ -62,16 +57,13 @@ class Setup(BaseModel):
 
     @model_validator(mode="after")
     def _both_ends_agree(self) -> Self:
+        """Refuse settings of client, origins, TCP and TLS that exclude each other."""
         encrypted = self.tls is not None
         check_ends(self.client, self.origins, self.tcp, self.tls, clear=not encrypted, encrypted=encrypted)
         if self.origins.all_quic and self.origins.http2_hosts:
             remedy = "use --http=1.1, or drop --http2-hosts"
             keys = ("origins.http", "origins.http2_hosts")
             raise conflict("with --http=3 all hosts speak HTTP/3", remedy, *keys)
-        return self
-
-    @model_validator(mode="after")
-    def _hosts_agree_on_what_clients_offer(self) -> Self:
         newest = self.origins.versions[0]
         if self.origins.http == "1.0" and newest in ("2", "3"):
             remedy = f"use --http=1.1, or drop --http{newest}-hosts"
@@ -80,10 +72,8 @@ class Setup(BaseModel):
         return self
 
 
-class Experiment(BaseModel):
+class Experiment(Part):
     """Every combination of page, network, setup, transport and engine is loaded `repeats` times."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
     title: str = ""
@@ -91,18 +81,18 @@ class Experiment(BaseModel):
     notes: list[str] = Field(default_factory=list)
     pages: Annotated[list[str], Field(min_length=1)]
     corpus: Choice | None = None
-    """Rule that selects some of the pages; None selects all."""
+    """The rule that selects some of the pages. None: all pages."""
     networks: Annotated[Items[Network], Field(min_length=1)]
     setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
-    arms: Annotated[list[ArmName], Field(min_length=1)] = list(DEFAULT_ARMS)
-    engines: Annotated[list[AskedEngine], Field(min_length=1)] = ["auto"]
+    arms: Annotated[list[ArmName], Field(min_length=1)] = Field(default=list(DEFAULT_ARMS))
+    engines: Annotated[list[AskedEngine], Field(min_length=1)] = Field(default=["auto"])
     """Engines to run on. A plan replaces `auto` by the best engine of the machine."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     vary: Variation | None = None
-    """Spreads of the values that each repeat samples; None: all repeats have the same values."""
+    """The spreads of the values that each repeat samples. None: all repeats have the same values."""
     published: PublishedTable | None = None
 
     @model_validator(mode="after")
@@ -115,29 +105,25 @@ class Experiment(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _settings_of_quic_need_http3(self) -> Self:
+    def _settings_have_an_effect(self) -> Self:
+        """Refuse settings of QUIC if no host speaks HTTP/3, and settings of tickets if no setup uses them."""
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
-        able = any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups)
-        asked = (
-            ("client.h3_fallback_us", any(setup.client.h3_fallback_us is not None for setup in self.setups)),
-            ("tls.retry", any(tls.retry for tls in encrypted)),
-            ("tls.address_tokens", not all(tls.address_tokens for tls in encrypted)),
-        )
-        for key, is_asked in asked:
-            if is_asked and not able:
-                raise conflict("needs a host with HTTP/3", "use --http=3 or --http3-hosts, or drop it", key)
-        return self
-
-    @model_validator(mode="after")
-    def _what_becomes_of_tickets_is_seen(self) -> Self:
-        encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
-        asked = {
-            "ticket_state": any(tls.ticket_state != "valid" for tls in encrypted),
-            "early_data_rejected": any(tls.early_data_rejected for tls in encrypted),
-        }
+        if not any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups):
+            for key, is_set in (
+                ("client.h3_fallback_us", any(one.client.h3_fallback_us is not None for one in self.setups)),
+                ("tls.retry", any(tls.retry for tls in encrypted)),
+                ("tls.address_tokens", not all(tls.address_tokens for tls in encrypted)),
+            ):
+                if is_set:
+                    remedy = "use --http=3 or --http3-hosts, or drop it"
+                    raise conflict("needs a host with HTTP/3", remedy, key)
         if all(tls.session == "none" for tls in encrypted):
-            for key in (key for key, is_asked in asked.items() if is_asked):
-                raise conflict("works only with --session=resumed/early", "", f"tls.{key}")
+            for key, is_set in (
+                ("tls.ticket_state", any(tls.ticket_state != "valid" for tls in encrypted)),
+                ("tls.early_data_rejected", any(tls.early_data_rejected for tls in encrypted)),
+            ):
+                if is_set:
+                    raise conflict("works only with --session=resumed/early", "", key)
         return self
 
     @model_validator(mode="after")
@@ -174,7 +160,8 @@ class Experiment(BaseModel):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms of a setup. If all hosts use QUIC, which has no SYN, arms with TFO are left out."""
+        """Return the arms of the setup at index `setup`. Arms with TFO are left out if all hosts use QUIC,
+        which has no SYN."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
 from fastopen.common import units
@@ -16,7 +16,7 @@ OOKLA: Final = "Ookla's medians of the United States in the third quarter of 202
 
 @dataclass(frozen=True)
 class NamedNetwork:
-    """RTT, rate to the client and rate from the client as users write them, with the source."""
+    """An access network: RTT, rate to the client and rate from it as users write them, and their source."""
 
     rtt: str
     down: str
@@ -51,16 +51,16 @@ DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
 RATES_BY_DEFAULT: Final = "broadband"
 
 
-@cache
-def _by_value() -> dict[tuple[int, int | None, int | None], str]:
-    return {(units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()}
+_BY_VALUE: Final = {
+    (units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()
+}
 
 
 def name_of(network: Network) -> str | None:
     """Return the name for a network's RTT and rates; None if there is no name, or the network has a trace."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
-    return _by_value().get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
+    return _BY_VALUE.get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
@@ -81,7 +81,7 @@ class _Named(Factor):
 
 # The factor of runs whose networks all have names. Tables and sentences show it instead of the rates.
 NETWORK: Final = _Named(
-    "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network"
+    "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network", phrase="{}"
 )  # fmt: skip
 STANDS_FOR: Final = ("down", "up")
 

@@ -12,6 +12,7 @@ The seed then has no effect on results. With uncertain values (`vary`), the seed
 import secrets
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -20,17 +21,15 @@ from pydantic import ValidationError
 
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
-from fastopen.contract import CONTRACT, Client, EngineName, Job, LoadSpec, Network, Origins, Tls
+from fastopen.contract import CONTRACT, Client, EngineName, Job, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
-from fastopen.experiments.arms import Arm
 from fastopen.experiments.client_settings import filled_in
-from fastopen.experiments.factors import FACTORS, Point
+from fastopen.experiments.factors import FACTORS
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.recorded import as_recorded
-from fastopen.experiments.seeds import derive_seed
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, draw
-from fastopen.experiments.varying import network_labels, setup_labels
+from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed, draw
+from fastopen.experiments.varying import Cell, Comparison, network_labels, point_of, setup_labels
 from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
@@ -40,44 +39,19 @@ TRANSFER_SLACK: Final = 4
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Cells that differ only in their arm: they are loaded together and compared with each other."""
-
-    page: str
-    network: int
-    setup: int
-    engine: EngineName
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Page, network, setup, arm and engine. `network` and `setup` are indices into the experiment's lists."""
-
-    index: int
-    page: str
-    network: int
-    setup: int
-    arm: Arm
-    engine: EngineName
-
-    @property
-    def comparison(self) -> Comparison:
-        return Comparison(self.page, self.network, self.setup, self.engine)
-
-
-@dataclass(frozen=True)
 class PlannedJob:
-    """A job and its place in the plan. `cells` maps the id of each load to the index of its cell."""
+    """A job and its place in the plan."""
 
     job: Job
     comparison: Comparison
     repeat: int
     cells: dict[str, int]
+    """Maps the id of each load to the index of its cell."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The pages, cells and jobs of a run."""
+    """The pages, cells and jobs of a run. `make_plan` makes it from an experiment."""
 
     experiment: Experiment
     pages: tuple[Page, ...]
@@ -98,15 +72,14 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
     """Return True if a load has the same result each time: in virtual time, if nothing is random."""
     if comparison.engine != "virtual":
         return False
-    setup = experiment.setups[comparison.setup]
-    point = Point(experiment.networks[comparison.network], setup, comparison.engine)
+    point = point_of(experiment, comparison)
     random = any(
         factor.chance(value)
         for factor in FACTORS
         if factor.chance and factor.applies(point)
         for value in factor.values(point)
     )
-    return not random and setup.client.type.deterministic
+    return not random and point.setup.client.type.deterministic
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
@@ -122,8 +95,8 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return a flag for each combination of network, setup and engine: True if its loads have the same result
-    each time. `auto` is the engine that replaces the word `auto`."""
+    """Return a flag for each combination of network, setup and engine: True if a load with it always has the
+    same result. `auto` is the engine that replaces the word `auto`."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
@@ -136,7 +109,8 @@ def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
-    """Return the number of repeats of a comparison: as requested, but 1 if all would have the same result."""
+    """Return the number of repeats of a comparison: the requested number, or 1 if all would have the same
+    result."""
     once = experiment.vary is None and without_chance(experiment, comparison)
     return 1 if once else experiment.repeats
 
@@ -162,28 +136,37 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
     _check_size(experiment, len(named), engines)
     cells: list[Cell] = []
     jobs: list[PlannedJob] = []
-    labels = _Labels(experiment, engines)
+    networks, setups = network_labels(experiment), setup_labels(experiment)
     for page, (network, setup, engine) in product(named, _rows(experiment, engines)):
         comparison = Comparison(page.name, network, setup, engine)
-        arms = experiment.arms_of(setup)
-        first = len(cells)
-        cells += (
-            Cell(first + offset, page.name, network, setup, arm, engine) for offset, arm in enumerate(arms)
-        )
-        of_load = {arm.load().id: first + offset for offset, arm in enumerate(arms)}
+        arms = enumerate(experiment.arms_of(setup), len(cells))
+        own = [Cell(page.name, network, setup, engine, index, arm) for index, arm in arms]
+        cells += own
+        of_load = {cell.arm.load().id: cell.index for cell in own}
+        label = f"{page.name}@{networks[network]}" + (f",{setups[setup]}" if setups[setup] else "")
+        suffix = f"/{engine}" if len(engines) > 1 else ""
         try:
-            usual = _job(experiment, page, comparison, labels)
+            usual = _job(experiment, page, comparison, label)
             for repeat in range(repeats_of(experiment, comparison)):
-                job = _repeated(experiment, usual, page, comparison, labels, repeat)
+                # A world has the same name, and so the same seed, on each engine.
+                world = f"{label}#{repeat}"
+                changes = _of_repeat(experiment, usual, page, comparison, repeat, world)
+                # A copy skips the validation of the page.
+                job = usual.model_copy(update={"id": world + suffix, **changes})
                 jobs.append(PlannedJob(job, comparison, repeat, of_load))
         except ValidationError as error:
             raise input_error(error, f"page {page.name}") from None
-    jobs.sort(key=lambda planned: _turn(experiment, engines, planned))
-    return Plan(experiment, named, tuple(cells), tuple(jobs))
+
+    def turn(planned: PlannedJob) -> tuple[int, int, int]:
+        shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
+        return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
+
+    return Plan(experiment, named, tuple(cells), tuple(sorted(jobs, key=turn)))
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return (network, setup, engine) for each row of a page's table. The RTT changes fastest."""
+    """Return (network, setup, engine) for each row of a page's table, in the order of the table. The RTT
+    changes fastest."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -194,33 +177,9 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
     return sorted(rows, key=place)
 
 
-def _turn(experiment: Experiment, engines: Sequence[EngineName], planned: PlannedJob) -> tuple[int, int, int]:
-    """Return a key that sorts jobs by engine, then by repeat, and shuffles the jobs of a repeat."""
-    shuffled = derive_seed(experiment.seed, "job order", planned.job.id)
-    return (engines.index(planned.comparison.engine), planned.repeat, shuffled)
-
-
-class _Labels:
-    """Short and unique names of worlds and jobs. A world has the same name, and so the same seed, on each
-    engine."""
-
-    def __init__(self, experiment: Experiment, engines: Sequence[EngineName]) -> None:
-        self._networks = network_labels(experiment)
-        self._setups = setup_labels(experiment)
-        self._several_engines = len(engines) > 1
-
-    def world(self, comparison: Comparison, repeat: int) -> str:
-        setup = self._setups[comparison.setup]
-        where = self._networks[comparison.network] + (f",{setup}" if setup else "")
-        return f"{comparison.page}@{where}#{repeat}"
-
-    def job(self, comparison: Comparison, repeat: int) -> str:
-        world = self.world(comparison, repeat)
-        return f"{world}/{comparison.engine}" if self._several_engines else world
-
-
-def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _Labels) -> Job:
-    """Return the job of the first repeat without sampled values, as a template. Raises ValidationError."""
+def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
+    """Return a template for the jobs of a comparison. Each job has its own id, seed, order of loads, and
+    sampled values. Raises ValidationError."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -228,20 +187,18 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
     origins = as_recorded(setup, page, network)
-    speak = {
-        key: [host for host in getattr(origins, key) if host in hosts]
-        for key in ("http2_hosts", "http3_hosts")
-    }
-    speak |= _served(origins, hosts)
+    changes = _served(origins, hosts)
+    for key in ("http2_hosts", "http3_hosts"):
+        changes[key] = [host for host in getattr(origins, key) if host in hosts]
     return Job(
         contract=CONTRACT,
-        id=labels.job(comparison, 0),
-        seed=derive_seed(experiment.seed, "world", labels.world(comparison, 0)),
+        id=label,
+        seed=experiment.seed,
         page=page.explained(page.explanation) if page.explanations else page,
         network=network.model_copy(update={"host_extra_rtt_us": extra, "path_hosts": behind}),
         tcp=setup.tcp,
         client=filled_in(setup.client, page, origins, setup.tls),
-        origins=origins.model_copy(update=speak),
+        origins=origins.model_copy(update=changes),
         tls=setup.tls or Tls(),
         loads=[arm.load() for arm in experiment.arms_of(comparison.setup)],
         tolerance=experiment.tolerance,
@@ -251,7 +208,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, labels: _La
 
 def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
     """Return changes that restrict `server_hosts` to a page's hosts, or that remove the external server if it
-    serves none of these hosts. Empty if the server serves all hosts or there is no server."""
+    serves none of these hosts. The result is empty if `server_hosts` is not set."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -260,16 +217,16 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
     return {"server_hosts": served} if served else {key: getattr(usual, key) for key in keys}
 
 
-def _repeated(
-    experiment: Experiment, usual: Job, page: Page, comparison: Comparison, labels: _Labels, repeat: int
-) -> Job:
-    """Return a copy of `usual` with a repeat's seed, order and sample. Copying skips checking the page."""
-    world = labels.world(comparison, repeat)
-    changes: dict[str, Any] = {
-        "id": labels.job(comparison, repeat),
-        "seed": derive_seed(experiment.seed, "world", world),
-        "loads": _shuffled(experiment, comparison, world, usual.loads),
-    }
+def _of_repeat(
+    experiment: Experiment, usual: Job, page: Page, comparison: Comparison, repeat: int, world: str
+) -> dict[str, Any]:
+    """Return the values of a repeat's job that differ from `usual`: seed, order of loads, and sampled values.
+    Seed and order are derived from the name of the world."""
+    changes: dict[str, Any] = {"seed": derive_seed(experiment.seed, "world", world)}
+    if not without_chance(experiment, comparison):
+        # If nothing is random, the order of the loads has no effect, and stays that of the experiment.
+        key = partial(derive_seed, experiment.seed, "arms", world)
+        changes["loads"] = sorted(usual.loads, key=lambda load: key(load.id))
     if (drawn := draw_of(experiment, comparison, repeat)) is not None:
         changes |= {
             "page": drawn.page(page) if page.explanations else usual.page,
@@ -279,16 +236,7 @@ def _repeated(
             "start_phase_us": drawn.start_phase,
             "shuffle_equal_requests": drawn.order,
         }
-    return usual.model_copy(update=changes)
-
-
-def _shuffled(
-    experiment: Experiment, comparison: Comparison, world: str, loads: Sequence[LoadSpec]
-) -> list[LoadSpec]:
-    """Return the loads in an order derived from the seed, or unchanged if their order has no effect."""
-    if without_chance(experiment, comparison):
-        return [*loads]
-    return sorted(loads, key=lambda load: derive_seed(experiment.seed, "arms", world, load.id))
+    return changes
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
@@ -327,9 +275,8 @@ def transfer_s(page: Page, network: Network) -> float:
     sent = page.wire_bytes() - received
     needed_s = 0.0
     for size, limit in ((received, network.down), (sent, network.up)):
-        rate = limit.rate_bit_per_s
-        if limit.trace_ms is not None:
-            rate = mean_rate_bit_per_s(limit.trace_ms)
+        trace = limit.trace_ms
+        rate = limit.rate_bit_per_s if trace is None else mean_rate_bit_per_s(trace)
         if rate is not None:
             needed_s += size * 8 / rate
     return needed_s

@@ -32,7 +32,7 @@ class PublishedCell(BaseModel):
     true_unit: str = ""
     """Correct unit of the times; empty if the printed unit is correct."""
     swapped: bool = False
-    """True if the headings of the two times are swapped."""
+    """True if the table prints the two times in each other's column."""
 
     @property
     def off_ms(self) -> float:
@@ -71,7 +71,8 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Map (page's name, network's index) to the published cell with the same page, RTT and rates, if any."""
+    """Map pairs of a page's name and a network's index to the published cell with the same page, RTT and
+    rates. Pairs without such a cell are left out."""
     table = experiment.published
     if table is None:
         return {}

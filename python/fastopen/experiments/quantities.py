@@ -18,14 +18,15 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value. `read` converts a value that a user wrote to base units, and raises UnitError with the
-    problem and the accepted values."""
+    """A kind of value, such as a duration. `read` converts a value that a user wrote to base units. It raises
+    UnitError with the problem and the accepted values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
     """Function that writes a value as a text that `read` accepts."""
     text: Callable[[Any], str] | None = None
-    """Function that writes a value for a column whose header has the unit; by default `write`."""
+    """Function that writes a value without its unit, for a column whose header has the unit; by default
+    `write`."""
     kind: Kind = "text"
     """Kind of the exported column."""
     unit: str = ""
@@ -33,9 +34,9 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Accepted words that the contract does not list."""
+    """Accepted words that the type of the contract's field does not list."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if the contract's bounds apply to the value."""
+    """Function that returns True if the value that `read` returned must satisfy the contract's field."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""
@@ -71,14 +72,11 @@ def _with_unit(parse: Callable[[str], Any], example: str) -> Callable[[object], 
     return read
 
 
-def _duration_or_none(value: object) -> int | None:
-    if value == "none":
-        return None
+def _duration_or_none(value: object) -> Any:
     try:
-        duration: int = DURATION.read(value)
+        return None if value == "none" else DURATION.read(value)
     except UnitError as error:
         raise UnitError(f"{error}, or none") from None
-    return duration
 
 
 def _seconds(value: object) -> int:
@@ -92,10 +90,6 @@ def _size(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     return units.parse_size_bytes(_text(value))
-
-
-def _queue(value: object) -> int | str | None:
-    return DEFAULT_QUEUE if isinstance(value, str) and value.strip() == DEFAULT_QUEUE else _size(value)
 
 
 def _flag(value: object) -> bool:
@@ -180,9 +174,7 @@ def _jitter(value: object) -> dict[str, int] | None:
     return {f"{named}_us": most_us}
 
 
-def _plain_jitter(value: dict[str, int] | None) -> str:
-    if value is None:
-        return "none"
+def _plain_jitter(value: dict[str, int]) -> str:
     ((distribution, us),) = value.items()
     return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
 
@@ -200,18 +192,15 @@ def _cross(value: object) -> dict[str, str] | None:
     return dict(sorted(cross.items()))
 
 
-def _plain_cross(value: dict[str, str] | None) -> str:
-    return "none" if value is None else "+".join(f"{way}={traffic}" for way, traffic in value.items())
-
-
-MANY: Final = 10
-"""If at least this many words are accepted, an error suggests only the nearest word, if one is near."""
+def _plain_cross(value: dict[str, str]) -> str:
+    return "+".join(f"{way}={traffic}" for way, traffic in value.items())
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for an unknown word, with all accepted words, or the nearest one if they are MANY."""
+    """Return the error for an unknown word. It lists the accepted words. If they are ten or more and one of
+    them is similar to the unknown word, it suggests only the similar word."""
     every = f"use {any_of(accepted)}"
-    remedy = every if len(accepted) < MANY else nearest(str(value), accepted, every)
+    remedy = every if len(accepted) < 10 else nearest(str(value), accepted, every)
     return UnitError(f"unknown value {shown(value)}; {remedy}")
 
 
@@ -241,11 +230,10 @@ DURATION_OR_NONE: Final = replace(
     read=_duration_or_none,
     export=lambda us: None if us is None else _ms(us),
     accepted=("none",),
-    in_contract=lambda us: us is not None,
 )
 RATE: Final = Quantity(
     _with_unit(units.parse_rate_bit_per_s, '"4mbit"'),
-    lambda rate: units.format_rate(rate).removesuffix("/s").replace(" ", "").lower(),
+    units.write_rate,
     lambda rate: f"{rate / 1e6:g}",
     kind="int",
     unit="bit/s",
@@ -259,7 +247,7 @@ FRACTION: Final = Quantity(
 )
 # Size of a queue. The word `default` stands for a size that depends on the rate of the direction.
 QUEUE: Final = Quantity(
-    _queue,
+    lambda value: DEFAULT_QUEUE if str(value).strip() == DEFAULT_QUEUE else _size(value),
     lambda size: size if size == DEFAULT_QUEUE else units.write_size(size),
     lambda size: f"{size / 1000:g}",
     kind="int",
@@ -274,28 +262,23 @@ JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and 
 CROSS: Final = Quantity(_cross, _plain_cross, export=lambda value: value and _plain_cross(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
-# A version of IP, which files may write as a number.
+# A version of IP. TOML files and Python may give it as a number.
 IP: Final = Quantity(lambda value: str(value) if type(value) is int else _text(value))
 TEXT_OR_NONE: Final = Quantity(
     lambda value: None if value == "none" else _text(value),
     accepted=("none",),
     in_contract=lambda value: value is not None,
 )
-WORDS: Final = Quantity(_words, ",".join, export=lambda words: None if words is None else list(words))
+WORDS: Final = Quantity(_words, ",".join)
 EXTRA_RTTS: Final = Quantity(
     _extra_rtts,
     lambda extra: ",".join(f"{host}={units.format_duration_us(us)}" for host, us in extra.items()),
     unit="ms",
     export=lambda extra: {host: _ms(us) for host, us in extra.items()},
 )
-# A trace: users name a file, and the network contains the milliseconds that the file lists.
+# The name of a trace file. The contract's field has the milliseconds that the file lists.
 TRACE: Final = Quantity(
     _text, kind="flag", export=lambda trace: trace is not None, in_contract=lambda _: False
 )
-SERVER: Final = Quantity(_server, shlex.join, kind="text", export=lambda words: words and shlex.join(words))
-COMMAND: Final = Quantity(
-    _command,
-    kind="text",
-    export=lambda words: None if words is None else shlex.join(words),
-    in_contract=lambda _: False,
-)
+SERVER: Final = Quantity(_server, shlex.join, export=lambda words: words and shlex.join(words))
+COMMAND: Final = replace(SERVER, read=_command, write=str, in_contract=lambda _: False)

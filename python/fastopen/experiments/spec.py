@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
+from fastopen.contract.part import Part
 from fastopen.experiments.asked import SettingSource, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
@@ -27,10 +28,8 @@ def _by_default(vary: object) -> object:
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 
-class ExperimentSpec(BaseModel):
-    """The keys of a file that are not factors."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+class ExperimentSpec(Part):
+    """The keys of an experiment's file that are not factors."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]

@@ -10,7 +10,7 @@ from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings whose own value is a list. Such a list is one value, not several values to compare.
+# Settings that have a list as their value. For all other settings, a list means several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 # Settings that avoid the additional round trips of large certificates: sessions that are resumed without
@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return the results of `make` for every combination of the settings that are lists, without duplicates.
-    A setting whose own value is a list (LISTS) counts as one value. Raises the errors of `make`."""
+    """Return the results of `make` for all combinations of values, without duplicates. A list contains the
+    values of its setting, except for the settings in LISTS. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -35,13 +35,12 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of the settings that are lists. Raises the same as `client_of`."""
+    """Return a client for each combination of values, as `multiplied` does. Raises ValueError and
+    ValidationError."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")
-    return multiplied(
-        lambda one: client_of(one if one.get("kind") == COMMAND.label else {**one, "command": None}), settings
-    )
+    return multiplied(client_of, settings)
 
 
 def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
@@ -66,16 +65,21 @@ def setups_of(
     tls: Sequence[Tls | None] = (None,),
 ) -> list[Setup]:
     """Return a setup for each combination of client, origins, TCP and TLS, without duplicates."""
-    made = (
-        Setup(
-            client=client,
-            origins=with_bodies_for(client, _over(answering, over)),
-            tcp=tcp,
-            tls=_of_client(client, _of_bodies(answering, over)),
-        )
-        for client, answering, tcp, over in product(clients, origins, tcps, tls)
-    )
+    made = (_setup(*one) for one in product(clients, origins, tcps, tls))
     return list({repr(one): one for one in made}.values())
+
+
+def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
+    """Return a setup. Settings of TLS that the client does not support get their defaults."""
+    if tls is None and origins.http == "recorded":
+        origins = origins.model_copy(update={"http": "1.1"})
+    if tls is not None:
+        usual = Tls()
+        changes = {name: getattr(usual, name) for name in {"key_share", "ech"} - client.type.takes}
+        if origins.bodies == "recorded" and "security" not in tls.model_fields_set:
+            changes["security"] = "recorded"  # URLs in recorded bodies keep their schemes
+        tls = tls.model_copy(update=changes)
+    return Setup(client=client, origins=with_bodies_for(client, origins), tcp=tcp, tls=tls)
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
@@ -88,28 +92,3 @@ def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
         if setup.client.type is LOADER and setup.tls is not None and setup.tls.allows(remedy)
     )
     return list({repr(one): one for one in (*setups, *remedied)}.values())
-
-
-def _over(origins: Origins, tls: Tls | None) -> Origins:
-    """Return the origins. In cleartext, HTTP version `recorded` is replaced with 1.1."""
-    if tls is not None or origins.http != "recorded":
-        return origins
-    return origins.model_copy(update={"http": "1.1"})
-
-
-def _of_bodies(origins: Origins, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings. With recorded bodies, `security` is `recorded` unless it was set, because URLs
-    in such bodies keep their schemes."""
-    if origins.bodies != "recorded" or tls is None or "security" in tls.model_fields_set:
-        return tls
-    return tls.model_copy(update={"security": "recorded"})
-
-
-def _of_client(client: Client, tls: Tls | None) -> Tls | None:
-    """Return the TLS settings, with defaults for settings that the client does not support."""
-    if tls is None:
-        return tls
-    usual = Tls()
-    return tls.model_copy(
-        update={name: getattr(usual, name) for name in {"key_share", "ech"} - client.type.takes}
-    )

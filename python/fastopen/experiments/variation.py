@@ -4,22 +4,23 @@ In virtual time, the same values always give the same result, but no RTT is know
 `vary`, each repeat of an experiment is a sample. The class Variation has the spreads and their reasons.
 """
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from fastopen.common import units
 from fastopen.common.phrases import listed
 from fastopen.contract import Client, EngineName, LinkDirection, Network, Origins
 from fastopen.contract.network import RATE_MAX_BIT_PER_S, RATE_MIN_BIT_PER_S
-from fastopen.contract.part import RTT_MAX_US, SCALE_MAX
-from fastopen.experiments.seeds import derive_seed
+from fastopen.contract.part import RTT_MAX_US, SCALE_MAX, Part
 from fastopen.pages import Page
 
 # Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
 DRAWS: Final = 30
-# By default, a report has about LOADS_OF_DRAWS loads, but at least DRAWS_AT_LEAST and at most DRAWS samples.
+# By default, a report has as many samples as LOADS_OF_DRAWS loads allow, from DRAWS_AT_LEAST to DRAWS.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Unless a start phase is added, loads in virtual time begin at a multiple of
@@ -28,19 +29,15 @@ TIMER_WHEEL_PERIOD_US: Final = 4096 * 4000
 
 
 def _share(value: object) -> object:
-    try:
-        return units.parse_fraction(value) if isinstance(value, str) else value
-    except units.UnitError as error:
-        raise ValueError(str(error)) from None
+    return units.parse_fraction(value) if isinstance(value, str) else value
 
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
-class Variation(BaseModel):
-    """Spreads. A value is multiplied by a factor that is sampled uniformly from 1 - spread to 1 + spread."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+class Variation(Part):
+    """The spreads of uncertain values. Each repeat multiplies a value by a random number, which is uniformly
+    distributed from 1 - spread to 1 + spread."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -52,13 +49,14 @@ class Variation(BaseModel):
     think: Share = 0.1
     """Spread of server think times. A recording has each only once, under the server's load at that time."""
     explanations: bool = True
-    """True to sample among the explanations that fit a recording equally well."""
+    """True to sample one of the explanations of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
     """Spread of the client's processing times, which are recorded once and on another machine."""
     start_phase: bool = True
-    """True to begin loads in virtual time at a random phase of the kernel's timers, as in real time."""
+    """True to begin each load in virtual time at a random phase of the kernel's timers, as in real time."""
     order: bool = True
-    """True to shuffle requests that become known at the same byte: recordings do not show their order."""
+    """True to shuffle requests that the client discovers at the same byte of a response, because a recording
+    does not show their order."""
 
     @property
     def phrase(self) -> str:
@@ -73,7 +71,7 @@ class Variation(BaseModel):
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
 
-# Names in sentences and tables, for sampled values that are numbers.
+# Names of the sampled numbers, for sentences and tables.
 UNKNOWNS: Final = {
     "rtt": "RTT",
     "down": "rate down",
@@ -99,7 +97,7 @@ class Draw:
     think: float
     processing: float
     explanation: float | None
-    """Position in the list of a page's explanations, from 0 to 1; None selects the page's own values."""
+    """A position from 0 to 1 in the list of a page's explanations. None: the page's own explanation."""
     start_phase: int
     """Microseconds from a multiple of TIMER_WHEEL_PERIOD_US to the beginning of a load."""
     order: bool
@@ -116,7 +114,7 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with the sampled explanation."""
+        """Return the page with the sampled explanation of its waits."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
@@ -133,6 +131,12 @@ class Draw:
 
     def _rtt_us(self, asked_us: int) -> int:
         return min(round(asked_us * self.rtt), RTT_MAX_US)
+
+
+def derive_seed(seed: int, *parts: str | int) -> int:
+    """Return a seed for one use (0 to 2^63 - 1), which all versions of Python derive in the same way."""
+    digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:

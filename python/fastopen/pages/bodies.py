@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Final
 
-from fastopen.common.temporary import filling, new_temporary_file
+from fastopen.common.temporary import filling, temporary_file
 
 # Larger stores use a file, so that a recording of 100 MB does not take up 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
@@ -33,7 +33,7 @@ class BodyStore:
         return stored
 
     def _move(self) -> None:
-        file = new_temporary_file()
+        file = temporary_file()
         weakref.finalize(self, file.close)
         self._file.seek(0)
         with filling():

@@ -137,7 +137,7 @@ class RunReader(Closing):
             ):
                 raise damaged(f"cell {index} is not in the experiment", self.place)
             tls = experiment.setups[setup].tls
-            cells.append(Cell(index, page, network, setup, ARMS[arm].over(tls), engine))
+            cells.append(Cell(page, network, setup, engine, index, ARMS[arm].over(tls)))
         return cells
 
     def pages(self) -> dict[str, Page]:

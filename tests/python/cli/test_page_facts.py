@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from fastopen.cli.page_facts import page_renderables
+from fastopen.cli.commands.page import page_renderables
 from fastopen.pages import load_pages
 
 

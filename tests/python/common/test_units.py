@@ -115,3 +115,8 @@ def test_any_text_is_read_or_refused_with_a_unit_error(text: str) -> None:
 )
 def test_rates_are_printed_for_people(rate: int | None, text: str) -> None:
     assert units.format_rate(rate) == text
+
+
+@pytest.mark.parametrize("rate", [None, 1, 256_000, 1_600_000, 10**9])
+def test_a_written_rate_is_read_as_the_same_rate(rate: int | None) -> None:
+    assert units.parse_rate_bit_per_s(units.write_rate(rate)) == rate

@@ -331,6 +331,11 @@ def test_fields_of_the_contract_that_no_factor_covers_are_known() -> None:
     assert left == []
 
 
+def test_a_factor_that_is_set_to_none_needs_no_other_factor() -> None:
+    (network,) = read_asked({"rtt": "20ms", "resolver_rtt": "none"}, COMMAND_LINE).networks()
+    assert network.resolver_rtt_us is None
+
+
 def test_networks_that_differ_only_in_what_means_nothing_are_one() -> None:
     asked = by_options({"rtt": "20ms", "path": "none,strip-both", "path_share": "5%,20%"})
     assert [(one.path, one.path_share) for one in asked.networks] == [

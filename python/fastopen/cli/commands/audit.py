@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, PrintedCell, audit, read_table
@@ -39,18 +39,15 @@ def command(
     if json:
         print_json({"findings": [finding.as_json() for finding in findings]})
     else:
-        print_audit(table.cells, findings, console())
-
-
-def print_audit(cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], target: Console) -> None:
-    """Print the findings by table and cell, and then the number of findings of each kind."""
-    for renderable in _renderables(cells, findings, target.width):
-        target.print(renderable)
+        screen = console()
+        for renderable in _renderables(table.cells, findings, screen.width):
+            screen.print(renderable)
 
 
 def _renderables(
     cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
+    """Yield the findings by table and cell, and then the number of findings of each kind."""
     of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)

@@ -8,7 +8,6 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.comparison import (
-    Limit,
     LimitCheck,
     RunComparison,
     Side,
@@ -52,7 +51,12 @@ def command(
     ] = None,
 ) -> None:
     """Compare runs with the first one, cell by cell and along the critical path."""
-    limits = _limits(fail_on or [])
+    problems: list[InputError] = []
+    limits = []
+    for text in fail_on or []:
+        with collected(problems):
+            limits.append(parse_limit(text))
+    raise_all(problems)
     if junit is not None and not limits:
         raise InputError("has no limits to write", "--junit", "add one, such as --fail-on 'plt +1%'")
     if len(runs) < 2:
@@ -70,17 +74,8 @@ def command(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _limits(texts: list[str]) -> list[Limit]:
-    problems: list[InputError] = []
-    limits = []
-    for text in texts:
-        with collected(problems):
-            limits.append(parse_limit(text))
-    raise_all(problems)
-    return limits
-
-
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
+    """Print each comparison as tables, with the checks of its limits."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -33,7 +33,8 @@ def command(
     place = folder or runs_folder()
     runs = list(list_runs(place))
     if json:
-        print_json({"folder": str(place), "runs": [_document(run) for run in runs]})
+        documents = [{**asdict(run), "folder": str(run.folder), "name": run.folder.name} for run in runs]
+        print_json({"folder": str(place), "runs": documents})
         return
     if not runs:
         print_line(f"no runs in {place}")
@@ -46,10 +47,6 @@ def command(
             target.print(_lines(run, target.width))
     total = shown_size(sum(run.bytes for run in runs))
     print_line(f"{total} in {place}", "dim")
-
-
-def _document(run: RunSummary) -> dict[str, Any]:
-    return {**asdict(run), "folder": str(run.folder), "name": run.folder.name}
 
 
 def _grid(runs: Sequence[RunSummary]) -> Grid:
@@ -93,6 +90,6 @@ def _pages(names: Sequence[str]) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Format a size for a list. Round it up to two digits, or to a whole kilobyte if that is coarser."""
+    """Format a size in bytes, rounded up to two digits, or to a whole kilobyte if that is coarser."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return units.format_bytes(-(-size // step) * step)

@@ -9,10 +9,10 @@ import typer
 
 from fastopen.analysis.statistics import collect
 from fastopen.cli.output import EXIT_FAULTS, print_message
-from fastopen.cli.running import Printing, print_run
+from fastopen.cli.running import Printing, print_run, run_name
 from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
-from fastopen.runs import Merged, RunStore, merge, new_run_folder, runs_folder
+from fastopen.runs import RunStore, merge, new_run_folder
 from fastopen.runs.folders import find_run, run_folders
 
 PANEL: Final = "Runs"
@@ -41,7 +41,13 @@ def command(
     with RunStore.open(merged.folder) as run:
         results = collect(run)
         print_run(run, results, Printing(json=json, quiet=quiet))
-    _say(merged, quiet=quiet)
+    for line in merged.twice:
+        print_message(f"in several runs, taken from one: {line}")
+    for line in merged.missing:
+        print_message(f"missing: {line}")
+    remedy = f"; the rest: fastopen resume {run_name(merged.folder)}" if merged.missing else ""
+    if not quiet or remedy:
+        print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")
     if merged.missing or any(cell.without_valid for cell in results.cells):
         raise typer.Exit(EXIT_FAULTS)
 
@@ -57,15 +63,3 @@ def _parts(folders: Sequence[str]) -> list[Path]:
             raise InputError("contains no run", str(folder), remedy)
         found.update({run.resolve(): run for run in runs})
     return [*found.values()]
-
-
-def _say(merged: Merged, *, quiet: bool) -> None:
-    for line in merged.twice:
-        print_message(f"in several runs, taken from one: {line}")
-    for line in merged.missing:
-        print_message(f"missing: {line}")
-    own = merged.folder.parent == runs_folder()
-    name = merged.folder.name if own else str(merged.folder)
-    remedy = f"; the rest: fastopen resume {name}" if merged.missing else ""
-    if not quiet or remedy:
-        print_message(f"{merged.done:,} of {merged.asked:,} loads are in {merged.folder}{remedy}")

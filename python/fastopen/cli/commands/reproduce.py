@@ -33,10 +33,11 @@ from fastopen.pages import load_chosen
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.expected import expected_table, first_difference, measured
-from fastopen.workflows.explain import Explained, estimate, explain
+from fastopen.workflows.explain import estimate, explain
 
+PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
-PACE_S = 5.0
+PACE_S: Final = 5.0
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
@@ -72,23 +73,18 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
         for sentence in sentences(found):
             screen.print(Text(sentence))
     if settings.report:
-        _write(found, folder)
+        # Altair and Vega take a second to import.
+        from fastopen.report.explained_page import explained_html
+        from fastopen.report.figures import slug_of
 
-
-def _write(found: Explained, folder: Path) -> None:
-    # Altair and Vega take a second to import.
-    from fastopen.report.explained_page import explained_html
-    from fastopen.report.figures import slug_of
-
-    path = folder / f"{slug_of(found.space.base.name)}-explained.html"
-    write_file(path, explained_html(found))
-    print_message(f"report: {path}")
+        path = folder / f"{slug_of(space.base.name)}-explained.html"
+        write_file(path, explained_html(found))
+        print_message(f"report: {path}")
 
 
 def check_expected(experiment: Experiment, settings: RunSettings) -> None:
     """Load the experiment and compare it with its expected table. Exits with 1 if they differ."""
-    # Raises InputError before anything is loaded if there is no expected table.
-    expected_table(experiment)
+    expected_table(experiment)  # raises InputError if there is no table, before anything is loaded
     with RunWatcher(errors_console(), settings.quiet) as watcher:
         found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)
     difference = first_difference(experiment, found)
@@ -136,9 +132,6 @@ def _entry(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-PANEL: Final = "Measure"
-
-
 @with_settings
 def command(
     name: Annotated[str | None, typer.Argument(help="A packaged experiment, or a TOML file.")] = None,
@@ -183,10 +176,12 @@ def command(
     if check:
         check_expected(experiment, settings)
         return
-    asked: dict[str, Any] = {"seed": seed}
-    asked["engines"] = None if engine is None else engines_asked(engine)
-    asked["setups"] = None if client is None else other_clients(experiment, client)
-    experiment = changed(experiment, {key: value for key, value in asked.items() if value is not None})
+    changes: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if engine is not None:
+        changes["engines"] = engines_asked(engine)
+    if client is not None:
+        changes["setups"] = other_clients(experiment, client)
+    experiment = changed(experiment, changes)
     check_commands(experiment, name, allowed=allow_command)
     pages = Reading().pages(experiment.pages, choice=experiment.corpus, quiet=settings.quiet)
     settings.run(experiment, pages, inputs=experiment.pages, place_of=lambda factor: f"{name}: {factor.toml}")

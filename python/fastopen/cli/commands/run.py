@@ -82,7 +82,11 @@ def command(
         if settings.report and one.endswith(".html") and not Path(one).exists():
             raise InputError("--report takes no path", one, "use --output for the folder of the run")
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
-    corpus = _choice(where, sample, seed)
+    corpus = None
+    if where.strip() or sample is not None:
+        if where.strip():
+            Where(where, KINDS)  # raises InputError if the condition is wrong, before pages are read
+        corpus = Choice(where=where, sample=sample, seed=seed or 0)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
     if seed is None:
         experiment = with_drawn_seed(experiment, auto_engine(settings.kernel))
@@ -91,12 +95,3 @@ def command(
     given = {"inputs": inputs, "library": library or (), **vars(reading)}
     named = {*written, *(("rtt",) if network is not None else ())}
     settings.run(experiment, pages, named, seed_drawn=seed is None, **given)
-
-
-def _choice(where: str, sample: int | None, seed: int | None) -> Choice | None:
-    """Return the choice of pages; None for all. Raises InputError."""
-    if not where.strip() and sample is None:
-        return None
-    if where.strip():
-        Where(where, KINDS)
-    return Choice(where=where, sample=sample, seed=seed or 0)

@@ -17,7 +17,7 @@ from fastopen.experiments import ARMS, ArmName, Cell
 from fastopen.runs import LoadRow
 
 NAMES: list[ArmName] = ["off", "cold", "warm"]
-CELLS = [Cell(index, "p", 0, 0, ARMS[name], "host") for index, name in enumerate(NAMES)]
+CELLS = [Cell("p", 0, 0, "host", index, ARMS[name]) for index, name in enumerate(NAMES)]
 OFF, COLD, WARM = range(3)
 
 
