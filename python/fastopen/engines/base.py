@@ -66,6 +66,18 @@ class JobEnded:
 
 
 Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
+Reported = WorldRecord | LoadRecord | TransactionsRecord
+
+
+def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
+    """Return the event that reports a record."""
+    match record:
+        case WorldRecord():
+            return WorldBuilt(record, raw)
+        case LoadRecord():
+            return LoadDone(record, raw, packets)
+        case TransactionsRecord():
+            return TransactionsDone(record, raw)
 
 
 class Engine(Protocol):
