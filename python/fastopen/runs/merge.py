@@ -24,20 +24,19 @@ from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
 """The ids of a job and of a load in it."""
-_LOADS: Final = """
-SELECT jobs.id, loads.id, attempt, record_zlib, valid, plt_ns, requests, connections,
-    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms
+_FIGURES: Final = (
+    "valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid"
+)
+"""Columns that a load in virtual time repeats exactly."""
+_LOADS: Final = f"""
+SELECT jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
 FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
-"""
-_ADD_LOAD: Final = """
-INSERT INTO loads (number, job, id, attempt, cell, repeat, valid, plt_ns, requests, connections,
-    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms)
+"""  # noqa: S608  # our own text
+_ADD_LOAD: Final = f"""
+INSERT INTO loads (number, job, id, attempt, cell, repeat, {_FIGURES}, started_unix_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_FIGURES: Final = """
-SELECT valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid
-FROM loads WHERE number = ?
-"""
+"""  # noqa: S608  # our own text
+_LOAD_FIGURES: Final = f"SELECT {_FIGURES} FROM loads WHERE number = ?"  # noqa: S608  # our own text
 _WORLDS: Final = """
 SELECT jobs.id, rtt_us_asked, rtt_us_measured, record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job
 ORDER BY worlds.number
@@ -75,7 +74,6 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
     for folder in folders:
         with closing(RunStore.open(folder)) as part:
             merging.look_at(part)
-    merging.number()
     database, lock = files.create(output, lambda database: merging.write(database, output))
     RunStore(database, output, lock).close()
     return merging.merged(output)
@@ -158,11 +156,8 @@ class _Merging:
                 message = f"was planned for engine {', '.join(there)}, the first run for {', '.join(here)}"
                 raise InputError(message, run.place, "run all shards with one --engine")
         if run.options.get("bodies", {}) != self._options.get("bodies", {}):
-            raise InputError(
-                "used other recorded bodies than the first run",
-                run.place,
-                "run it again with the same inputs",
-            )
+            message = "used other recorded bodies than the first run"
+            raise InputError(message, run.place, "run it again with the same inputs")
         for job, seed in jobs.items():
             planned = self._planned.get(job)
             if planned is None:
@@ -172,13 +167,11 @@ class _Merging:
                 message = "was planned by another version of fastopen"
                 raise InputError(message, run.place, "run it again into a new folder")
 
-    def number(self) -> None:
+    def write(self, database: sqlite3.Connection, output: Path) -> None:
         for planned in self._plan.jobs:
             for load in planned.job.loads:
                 for attempt in range(1, self._attempts.get((planned.job.id, load.id), 0) + 1):
                     self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
-
-    def write(self, database: sqlite3.Connection, output: Path) -> None:
         database.execute(_CACHE)
         first = self._parts[0].environment
         merged = [
@@ -186,9 +179,8 @@ class _Merging:
             for part in self._parts
         ]
         write_facts(database, self._plan, {**first, "merged": merged}, self._options)
-        set_fact(
-            database, "status", "finished" if len(self._settled) == self._plan.loads() else "interrupted"
-        )
+        complete = len(self._settled) == self._plan.loads()
+        set_fact(database, "status", "finished" if complete else "interrupted")
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
         try:
@@ -228,13 +220,12 @@ class _Merging:
     ) -> None:
         """Raise InputError if a load in virtual time differs from the same load taken from another part."""
         number = self._numbers.get((*load, attempt))
-        kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
+        kept = None if number is None else database.execute(_LOAD_FIGURES, (number,)).fetchone()
         if kept is not None and kept != tuple(figures):
             other = self._parts[self._source[load]]
-            message = (
-                f"{part.name} and {other.name} differ in {' '.join(load)}, which virtual time repeats exactly"
-            )
-            raise InputError(message, remedy="one of them is wrong: run both again")
+            message = f"{part.name} and {other.name} differ in {' '.join(load)}"
+            remedy = "one of them is wrong: run both again"
+            raise InputError(f"{message}, which virtual time repeats exactly", remedy=remedy)
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
         if not (part.folder / FOLDER).is_dir():

@@ -21,8 +21,7 @@ from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.facts import SHAPES
 from fastopen.runs.limits import Limits, damaged
-from fastopen.runs.listing import Listing
-from fastopen.runs.rows import LoadRow
+from fastopen.runs.rows import Listing, LoadRow
 
 _LOADS = """
 SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
@@ -169,8 +168,7 @@ class RunReader(Closing):
 
     def repeats(self) -> int:
         """Return the largest number of repeats of a comparison; 0 for an empty shard."""
-        ((last,),) = self._rows("SELECT max(repeat) FROM jobs")
-        return 0 if last is None else int(last) + 1
+        return self._number("SELECT max(repeat) + 1 FROM jobs")
 
     @property
     def shard(self) -> Shard | None:
@@ -190,17 +188,14 @@ class RunReader(Closing):
             raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:
-        ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
-        return int(asked or 0)
+        return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
         """Return the number of finished loads. Repeated loads count once."""
-        ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
-        return int(done)
+        return self._number("SELECT count(*) FROM loads WHERE attempt = 1")
 
     def attempts_done(self) -> int:
-        ((done,),) = self._rows("SELECT count(*) FROM loads")
-        return int(done)
+        return self._number("SELECT count(*) FROM loads")
 
     def loads(self) -> list[LoadRow]:
         """Return the rows of all loads, without records, in the order of writing."""
@@ -222,11 +217,8 @@ class RunReader(Closing):
 
     def listed_count(self, listing: Listing) -> int:
         where, values = listing.condition
-        ((count,),) = self._rows(
-            f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours
-            values,
-        )
-        return int(count)
+        query = f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}"  # noqa: S608
+        return self._number(query, values)
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """Map each cell with loads to its numbers of finished and valid loads. Only last attempts count."""
@@ -296,8 +288,7 @@ class RunReader(Closing):
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
-        return list(rows)
+        return list(self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str) -> Iterator[Any]:
         """Yield the rows of a query over the whole run. The limits on its cost apply."""
@@ -309,6 +300,11 @@ class RunReader(Closing):
                 yield from self._database.execute(query, values)
         else:
             yield from self._limits.rows(query, values, lookup=lookup)
+
+    def _number(self, query: str, values: tuple[object, ...] = ()) -> int:
+        """Return the only value of a query; 0 if it is null."""
+        ((value,),) = self._rows(query, values)
+        return int(value or 0)
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:

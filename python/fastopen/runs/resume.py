@@ -1,11 +1,13 @@
-"""Restore the plan of a kept run, and compare the run with the requested experiment."""
+"""Restore the plan of a kept run, and compare the run with the requested experiment and bodies."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fastopen.common.errors import InputError
+from fastopen.engines.base import Bodies
 from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
 from fastopen.runs.limits import damaged
@@ -56,6 +58,20 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
         raise InputError(message, run.place, remedy)
 
 
+def bodies_digests(bodies: Bodies) -> dict[str, str]:
+    """Return the SHA-256 of each page's recorded bodies, by page name. Pages without bodies are omitted."""
+    return {page: _digest(of_page) for page, of_page in bodies.items() if of_page}
+
+
+def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
+    """Raise InputError if a page's bodies do not match `kept`, the digests from the start of the run."""
+    found = bodies_digests(bodies)
+    for page in dict.fromkeys([*kept, *found]):
+        if kept.get(page) != found.get(page):
+            message = f"page {page} was served other recorded bodies when this run started"
+            raise InputError(message, place, "give the unchanged inputs again: fastopen resume RUN INPUT...")
+
+
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
     """Yield a description of each leaf in which two documents differ, with both values."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
@@ -82,3 +98,11 @@ def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
             write = factor.quantity.write
             return factor.flag, *("none" if one is None else write(one) for one in values)
     return field, *(repr(one) if isinstance(one, str) else one for one in values)
+
+
+def _digest(of_page: Mapping[int, bytes]) -> str:
+    digest = hashlib.sha256()
+    for index, body in sorted(of_page.items()):
+        digest.update(f"{index} {len(body)}\n".encode())
+        digest.update(body)
+    return digest.hexdigest()
