@@ -32,7 +32,8 @@ _NULL_IS_DEFAULT: Final = (
     "phases",
 )
 
-# Settings that not every client supports, each with the message of the error and the end of its remedy.
+# Settings that not every client supports, each with the message of the error and a remedy, if there is one in
+# addition to using another client.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", "--view=first"),
@@ -131,10 +132,10 @@ class Client(Part):
             raise ValueError("command needs the kind command, and the kind command needs it")
         if self.command and not self.command[0]:
             raise ValueError("the first word of command is empty")
-        for key, (message, ending) in _NEED_A_CAPABILITY.items():
+        for key, (message, otherwise) in _NEED_A_CAPABILITY.items():
             if getattr(self, key) != type(self).model_fields[key].default:
                 can = partial(_has, key)
-                require(self, can, message.format(self.label), ending, f"client.{key}")
+                require(self, can, message.format(self.label), otherwise, f"client.{key}")
         if "load" not in self.phases:
             raise conflict("the phase load is missing", "add it", "client.phases")
         return self
@@ -144,10 +145,12 @@ def _has(setting: str, client: ClientType) -> bool:
     return client.cache if setting == "view" else setting in client.takes
 
 
-def require(client: Client, can: Callable[[ClientType], bool], message: str, ending: str, *keys: str) -> None:
-    """Raise an error unless the client fulfils `can`. The remedy is to use a client that does, or `ending`,
-    unless that is empty."""
+def require(
+    client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
+) -> None:
+    """Raise an error unless `can` is true of the client's type. The remedy names the clients of which it is
+    true, and `otherwise`, a second remedy (empty: there is none)."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
-        remedy = f"use --client={able}" + (f", or {ending}" if ending else "")
+        remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")
         raise conflict(message, remedy, "client.kind", *keys)

@@ -21,8 +21,8 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# The maximum number of attempts to build the world of a job, if the measured network deviates from the job.
-# No page has been loaded in such a world.
+# The maximum number of attempts to build the world of a job, if the measured network deviates from the job:
+# the program then ends before it loads the page.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -168,18 +168,14 @@ class _Worlds(Closing):
         self, world: WorldProcess, descriptor: int, now: float, to_the_end: bool = False
     ) -> list[Event]:
         events: list[Event] = []
-        while True:
-            try:
-                data = os.read(descriptor, CHUNK)
-            except BlockingIOError:
-                return events
-            if not data:
-                if descriptor in self._selector.get_map():
-                    self._selector.unregister(descriptor)
-                return events
-            events += world.receive(descriptor, data, now)
-            if not to_the_end:
-                return events
+        with suppress(BlockingIOError):
+            while data := os.read(descriptor, CHUNK):
+                events += world.receive(descriptor, data, now)
+                if not to_the_end:
+                    return events
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        return events
 
     def _remove(self, pidfd: int) -> WorldProcess:
         world = self._running.pop(pidfd)

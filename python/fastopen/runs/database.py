@@ -65,7 +65,8 @@ def _check_usable(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of an unfinished run. Packets come first: only UNFINISHED marks them as such."""
+    """Remove the files of an unfinished run. Packets are removed first: without the file UNFINISHED, the
+    folder would count as one with files of the user."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):

@@ -5,6 +5,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -70,8 +71,6 @@ class RunReader(Closing):
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
         self._limits: Limits | None = None
-        self._sizes: dict[str, int] = {}
-        self._cell_count: int | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -80,15 +79,12 @@ class RunReader(Closing):
         run = cls(database, folder)
         run._limits = limits
         try:
-            run._check_jobs()
+            for job, page in run._rows(_WITHOUT_CELL):
+                raise damaged(f"job {job} of {page} belongs to no cell", run.place)
         except BaseException:
             run.close()
             raise
         return run
-
-    def _check_jobs(self) -> None:
-        for job, page in self._rows(_WITHOUT_CELL):
-            raise damaged(f"job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
         self._database.close()
@@ -201,7 +197,7 @@ class RunReader(Closing):
         """Return the rows of all loads, without records, in the order of writing."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
-        self._count_cells()  # do this first: the experiment is too long for _short_rows
+        _ = self._cell_count  # do this first: the experiment is too long for _short_rows
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
@@ -274,9 +270,11 @@ class RunReader(Closing):
             raise damaged(f"the record of {job} {load} has requests of another page", self.place)
         return record
 
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {name: len(page.resources) for name, page in self.pages().items()}
+
     def _resources(self, job: str) -> int:
-        if not self._sizes:
-            self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
@@ -338,14 +336,13 @@ class RunReader(Closing):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise damaged(f"{what}: {error!r}", self.place) from None
 
-    def _count_cells(self) -> int:
-        self._cell_count = len(self.cells())
-        return self._cell_count
+    @cached_property
+    def _cell_count(self) -> int:
+        return len(self.cells())
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
-        if not 0 <= cell < cells:
+        if not 0 <= cell < self._cell_count:
             raise damaged(f"{job} {load} belongs to a missing cell", self.place)
         # Convert the values, because SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)

@@ -23,7 +23,7 @@ def stored_plan(run: RunReader) -> Plan:
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
-    plan = planned_anew(run, longest)
+    plan = planned_again(run, longest)
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
         message = "was started by another version of fastopen, which planned it differently"
@@ -31,7 +31,7 @@ def stored_plan(run: RunReader) -> Plan:
     return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
 
 
-def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
+def planned_again(run: RunReader, experiment: Experiment) -> Plan:
     """Plan an experiment with the pages of a run. Raises InputError if the run is damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
@@ -60,7 +60,15 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
     """Return the SHA-256 of each page's recorded bodies, by page name. Pages without bodies are omitted."""
-    return {page: _digest(of_page) for page, of_page in bodies.items() if of_page}
+    digests = {}
+    for page, of_page in bodies.items():
+        if of_page:
+            digest = hashlib.sha256()
+            for index, body in sorted(of_page.items()):
+                digest.update(f"{index} {len(body)}\n".encode())
+                digest.update(body)
+            digests[page] = digest.hexdigest()
+    return digests
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
@@ -98,11 +106,3 @@ def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
             write = factor.quantity.write
             return factor.flag, *("none" if one is None else write(one) for one in values)
     return field, *(repr(one) if isinstance(one, str) else one for one in values)
-
-
-def _digest(of_page: Mapping[int, bytes]) -> str:
-    digest = hashlib.sha256()
-    for index, body in sorted(of_page.items()):
-        digest.update(f"{index} {len(body)}\n".encode())
-        digest.update(body)
-    return digest.hexdigest()
