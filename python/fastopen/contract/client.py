@@ -24,13 +24,8 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-_NULL_IS_DEFAULT: Final = (
-    "connections_per_host",
-    "connections_total",
-    "keep_alive",
-    "processing_scale",
-    "phases",
-)
+# Settings that may be null: they then have the profile's value, or else their default.
+_NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
 # Settings that not every client supports, each with the message of the error and a remedy, if there is one in
 # addition to using another client.

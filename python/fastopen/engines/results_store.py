@@ -205,22 +205,20 @@ class ResultsStore:
             name, data = self.name(result.key), result.packed()
             if self.files.exists(f"{DISPUTED}/{result.key}.kept"):
                 return
+            there = None
             if not self.files.create(name, data):
                 try:
                     there = read_result(self.files, name)
                 except DamagedResultError:
                     self.files.replace(name, data)
-                else:
-                    self._compare(there, result)
-                    return
-            self.written += len(result.records) - 1
-
-    def _compare(self, there: Result, result: Result) -> None:
-        """Dispute a stored result that differs from a new one, and raise MachineError."""
-        if there != result:
-            kept = self.dispute(there, result)
-            message = f"the same job gave two different results: {kept[0]} and {kept[1]}"
-            raise MachineError(message, "neither is used any more; check others with fastopen store verify")
+            if there is None:
+                self.written += len(result.records) - 1
+            elif there != result:
+                kept, again = self.dispute(there, result)
+                message = f"the same job gave two different results: {kept} and {again}"
+                raise MachineError(
+                    message, "neither is used any more; check others with fastopen store verify"
+                )
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
         """Move a stored result that was not reproduced to the folder DISPUTED, next to the second result, and

@@ -139,7 +139,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result of a job to store; None if it is incomplete or the machine influenced it."""
+    """Return the result of a job to store; None if loads are missing or the machine disturbed a load."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

@@ -84,7 +84,8 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield rounds of jobs while time is left: one repeat, then enough repeats for `at_once` worlds."""
+        """Yield rounds of jobs while time is left: one repeat of all jobs, then in each round as many repeats
+        as occupy `at_once` worlds."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1

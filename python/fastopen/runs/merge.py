@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.contract.clients import CLIENTS
-from fastopen.experiments import Experiment, Plan, PlannedJob, Shard
+from fastopen.experiments import Plan, Shard, repeats_to_the_byte
 from fastopen.experiments.shard import ranges
 from fastopen.runs import database as files
 from fastopen.runs.limits import damaged
@@ -49,6 +48,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
+    """The outcome of a merge."""
+
     folder: Path
     asked: int
     """Number of loads in the experiment."""
@@ -209,7 +210,7 @@ class _Merging:
             if source is part:
                 database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
                 yield (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
-            elif made.settled and _repeatable(self._plan.experiment, planned):
+            elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
                 kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
                 # A later part may hold the load that the merged run takes.
                 if kept is not None and kept != tuple(figures[:-1]):
@@ -280,10 +281,3 @@ def _check_alike(first: _Part, part: _Part) -> None:
             shown = " and ".join(sorted(one[:16] for one in here | there))
             message = f"ran with another {what} than {first.name}: {shown}"
             raise InputError(message, part.name, "run it again with the same one")
-
-
-def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
-    """Return True if a job always gives the same figures: in virtual time and with a deterministic client."""
-    if planned.comparison.engine != "virtual":
-        return False
-    return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic
