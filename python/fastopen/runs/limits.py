@@ -45,7 +45,7 @@ MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """Limits for one run that is open for reading."""
+    """Limits on the cost of reading one open run."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         """Set limits on a database, and let signals interrupt its long queries."""
