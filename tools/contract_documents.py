@@ -22,8 +22,6 @@ from fastopen.contract import (
     record_part,
     records,
     tcp,
-    transactions_record,
-    world_record,
 )
 from fastopen.contract import job as jobs
 from fastopen.contract.invalid_kinds import InvalidKind
@@ -38,7 +36,7 @@ CLASSES: Final = {
     name: one
     for module in (
         *(pages, network, tcp, client, origins, jobs),
-        *(world_record, invalid_kinds, record_part, load_record, transactions_record, records),
+        *(records, invalid_kinds, record_part, load_record),
     )
     for name, one in vars(module).items()
     if inspect.isclass(one) and one.__module__ == module.__name__

@@ -168,7 +168,8 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// With `silent`, drops all packets to `part` of a local network without a reply. Otherwise replies again.
+    /// With `silent`, drops all packets to `part` of a local network without a reply. Otherwise replies
+    /// again.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let (kind, flags) =
             if silent { (libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE) } else { (libc::RTM_DELROUTE, 0) };

@@ -6,7 +6,15 @@ from fastopen.contract.job import CONTRACT, Flood, Job, LoadSpec, Tolerance, Tra
 from fastopen.contract.load_record import Connection, LoadRecord, Request
 from fastopen.contract.network import LinkDirection, Network
 from fastopen.contract.origins import Origins, Tls
-from fastopen.contract.records import EndRecord, ErrorRecord, PacketsRecord, Record, parse_record
+from fastopen.contract.records import (
+    EndRecord,
+    EngineName,
+    ErrorRecord,
+    PacketsRecord,
+    Record,
+    ServerCore,
+    TransactionsRecord,
+    WorldRecord,
+    parse_record,
+)
 from fastopen.contract.tcp import Tcp
-from fastopen.contract.transactions_record import ServerCore, TransactionsRecord
-from fastopen.contract.world_record import EngineName, WorldRecord

@@ -7,25 +7,22 @@ CertificateVerify are in one flight, so the flight has the exact size.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128s", "merkle-tree"]
 
-# Size of the two certificates of a public chain without keys and signatures: 598 of the 908 bytes of a leaf
-# with two timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate E5.
-STRUCTURE_BYTES: Final = 598 + 506
-# Parts of STRUCTURE_BYTES: the list of two timestamps without their signatures (RFC 6962 section 3.3), and
-# the intermediate certificate.
+# The list of two timestamps without their signatures (RFC 6962 section 3.3).
 TIMESTAMPS_BYTES: Final = 124
-INTERMEDIATE_BYTES: Final = 506
+# Sizes of two public certificates without keys and signatures: 598 of the 908 bytes of a leaf with two
+# timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate E5.
+LEAF_BYTES: Final = 598
+STRUCTURE_BYTES: Final = LEAF_BYTES + 506
+# 23 hashes of SHA-256: the inclusion proof of a tree with up to eight million certificates
+# (draft-ietf-plants-merkle-tree-certs).
+PROOF_BYTES: Final = 23 * 32
 
-# Size of the signature in an origin's CertificateVerify: ECDSA with P-256, encoded in DER.
-ECDSA_SIGNATURE_BYTES: Final = 71
 
-
-@dataclass(frozen=True)
-class Algorithm:
+class Algorithm(NamedTuple):
     """A signature algorithm: the sizes of a public key and of a signature in certificates."""
 
     public_key_bytes: int
@@ -34,35 +31,22 @@ class Algorithm:
 
 
 # Points of P-256 are uncompressed; the signature has the most common length in DER.
-ECDSA: Final = Algorithm(65, ECDSA_SIGNATURE_BYTES, "RFC 5480 section 2.2, RFC 3279 section 2.2.3")
+ECDSA: Final = Algorithm(65, 71, "RFC 5480 section 2.2, RFC 3279 section 2.2.3")
 RSA: Final = Algorithm(270, 256, "RFC 8017 appendix A.1.1, modulus of 2,048 bits")
 ML_DSA_44: Final = Algorithm(1312, 2420, "FIPS 204 table 2")
 ML_DSA_65: Final = Algorithm(1952, 3309, "FIPS 204 table 2")
 SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
-# 23 hashes of SHA-256: the inclusion proof of a tree with up to eight million certificates
-# (draft-ietf-plants-merkle-tree-certs).
-PROOF_BYTES: Final = 23 * 32
-
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
     """Return the size of a leaf with two timestamps and of an intermediate, plus the difference between a
     signature with `keys` and an ECDSA signature in CertificateVerify."""
-    certificates = 2 * (keys.public_key_bytes + keys.signature_bytes) + 2 * timestamps.signature_bytes
-    return STRUCTURE_BYTES + certificates + _beyond_ecdsa(keys)
+    signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
+    return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
-def _beyond_ecdsa(key: Algorithm) -> int:
-    return key.signature_bytes - ECDSA_SIGNATURE_BYTES
-
-
-def _merkle_tree(key: Algorithm) -> int:
-    """Return the size of a certificate with an inclusion proof instead of signatures, plus the difference
-    between a signature with `key` and an ECDSA signature in CertificateVerify."""
-    structure = STRUCTURE_BYTES - TIMESTAMPS_BYTES - INTERMEDIATE_BYTES
-    return structure + key.public_key_bytes + PROOF_BYTES + _beyond_ecdsa(key)
-
-
+# A leaf with an inclusion proof instead of timestamps, signatures and an intermediate.
+_MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "ecdsa": _chain(ECDSA, ECDSA),
@@ -70,7 +54,7 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "ml-dsa-44": _chain(ML_DSA_44, ML_DSA_44),
     "ml-dsa-65": _chain(ML_DSA_65, ML_DSA_65),
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
-    "merkle-tree": _merkle_tree(ML_DSA_44),
+    "merkle-tree": _MERKLE_TREE + ML_DSA_44.public_key_bytes + ML_DSA_44.signature_bytes,
 }
 """Size of each kind's chain, plus the difference between the kind's signature and an ECDSA signature in
 CertificateVerify. The kind `merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""

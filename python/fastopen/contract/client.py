@@ -1,10 +1,10 @@
 """Define the client of a job: its settings, and the capabilities that the settings require."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.clients import (
@@ -19,39 +19,23 @@ from fastopen.contract.clients import (
 from fastopen.contract.part import RTT_MAX_US, NotEmpty, Part, Scale, Word
 from fastopen.pages.model import Phase
 
-Profile = Literal["browser", "mget"]
-View = Literal["first", "repeat"]
 RequestHeads = Literal["own", "recorded"]
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-_NULL_IS_DEFAULT: Final = (
-    "connections_per_host",
-    "connections_total",
-    "keep_alive",
-    "processing_scale",
-    "phases",
-)
+# Settings that may be null: they then have the profile's value, or else their default.
+_NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
-# Settings that not every client supports, each with the message of the error and the end of its remedy.
+# Settings that not every client supports, each with the message of the error and a remedy, if there is one in
+# addition to using another client.
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
-    "view": ("{} has no cache", ", or --view=first"),
-    "fixed_scripts": ("{} runs no scripts", ", or --fixed-scripts=off"),
-    "h3_fallback_us": ("{} has its own rule for falling back to TCP", ", or --h3-fallback=none"),
-    "request_heads": ("fastopen cannot set the request headers of {}", ", or --request-heads=own"),
+    "view": ("{} has no cache", "--view=first"),
+    "fixed_scripts": ("{} runs no scripts", "--fixed-scripts=off"),
+    "h3_fallback_us": ("{} has its own rule for falling back to TCP", "--h3-fallback=none"),
+    "request_heads": ("fastopen cannot set the request headers of {}", "--request-heads=own"),
 }
-
-
-def unable(message: str, able: Iterable[ClientType], ending: str, *keys: str) -> PydanticCustomError:
-    """Return the error for settings that the client does not support. It suggests clients that do."""
-    named = "/".join(one.label for one in able)
-    return conflict(message, f"use --client={named}{ending}", "client.kind", *keys)
-
-
-def _has(client: ClientType, setting: str) -> bool:
-    return client.cache if setting == "view" else setting in client.takes
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
@@ -84,7 +68,7 @@ class Client(Part):
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
     """Exit codes, in addition to 0, that mean that a command has loaded the page. Some programs have a code
     for HTTP errors, and a recorded page may contain such errors."""
-    profile: Profile = "browser"
+    profile: Literal["browser", "mget"] = "browser"
     """The order of the loader's requests: that of a browser (`browser`), or of a parallel downloader that has
     a list of URLs (`mget`). The profile also sets the values of keys that are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
@@ -106,7 +90,7 @@ class Client(Part):
     (`chromium`)."""
     filmstrip: bool = False
     """True to keep a picture of the page at each change, for clients that draw pictures (`chromium`)."""
-    view: View = "first"
+    view: Literal["first", "repeat"] = "first"
     """`first`, or for clients with a cache (`chromium`) `repeat`: each load is a second view of the page,
     with the cache that a first view has filled."""
     request_heads: RequestHeads = "own"
@@ -138,24 +122,30 @@ class Client(Part):
         return client_type(self.kind, self.label)
 
     @model_validator(mode="after")
-    def _a_command_is_a_commands_client(self) -> Self:
+    def _the_client_can_do_it(self) -> Self:
         if (self.kind == COMMAND.kind) != (self.command is not None):
             raise ValueError("command needs the kind command, and the kind command needs it")
         if self.command and not self.command[0]:
             raise ValueError("the first word of command is empty")
-        return self
-
-    @model_validator(mode="after")
-    def _the_client_can_do_it(self) -> Self:
-        for key, (message, purpose) in _NEED_A_CAPABILITY.items():
-            asked = getattr(self, key) != type(self).model_fields[key].default
-            if asked and not _has(self.type, key):
-                able = [one for one in CLIENTS.values() if _has(one, key)]
-                raise unable(message.format(self.label), able, purpose, f"client.{key}")
-        return self
-
-    @model_validator(mode="after")
-    def _the_load_itself_is_loaded(self) -> Self:
+        for key, (message, otherwise) in _NEED_A_CAPABILITY.items():
+            if getattr(self, key) != type(self).model_fields[key].default:
+                can = partial(_has, key)
+                require(self, can, message.format(self.label), otherwise, f"client.{key}")
         if "load" not in self.phases:
             raise conflict("the phase load is missing", "add it", "client.phases")
         return self
+
+
+def _has(setting: str, client: ClientType) -> bool:
+    return client.cache if setting == "view" else setting in client.takes
+
+
+def require(
+    client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
+) -> None:
+    """Raise an error unless `can` is true of the client's type. The remedy names the clients of which it is
+    true, and `otherwise`, a second remedy (empty: there is none)."""
+    if not can(client.type):
+        able = "/".join(one.label for one in CLIENTS.values() if can(one))
+        remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")
+        raise conflict(message, remedy, "client.kind", *keys)

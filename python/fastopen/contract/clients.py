@@ -117,6 +117,10 @@ class ClientType:
     cover building and measuring the world, fetching cookies, and starting the client. The launcher of the
     virtual engine ends a silent kernel earlier."""
 
+    @property
+    def http_versions(self) -> frozenset[str]:
+        return self.http_in_the_clear | self.http_over_tls
+
     def find(self) -> Path:
         """Return the path of the client's program. Raises MachineError that names the package to install."""
         found = next(filter(None, map(shutil.which, self.executables)), None)

@@ -21,14 +21,11 @@ from fastopen.pages.url import target_of
 CONTRACT: Final = 2
 HEAD_MAX_BYTES: Final = 262_144
 TARGET_MAX_BYTES: Final = 65_534
-LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
-START_PHASE_MAX_US: Final = 60_000_000
-FLOOD_MAX_PER_S: Final = 20_000
 ARRIVALS_MAX: Final = 100_000
+LOAD_TIMEOUT_MAX_US: Final = 3_600_000_000
 DURATION_MAX_US: Final = 600_000_000
 Transport = Literal["tcp", "tfo", "tls", "tls+tfo"]
 Cookies = Literal["cold", "warm"] | None
-Arrivals = Literal["rate_per_s", "clients"]
 ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
@@ -47,7 +44,7 @@ class Tolerance(Part):
 class Flood(Part):
     """A SYN flood of the page's first host during transactions, from four addresses that never answer."""
 
-    rate_per_s: Annotated[int, Field(ge=1, le=FLOOD_MAX_PER_S)]
+    rate_per_s: Annotated[int, Field(ge=1, le=20_000)]
     """SYNs per second."""
     cookies: Literal["none", "invalid", "valid"]
     """The content of the SYNs. `none`: neither cookie nor data; `invalid`: data with an invalid cookie;
@@ -58,7 +55,9 @@ class Transactions(Part):
     """Transactions with a server under load. Each is a new connection with one request, its response, and the
     server's FIN (`Connection: close`). The page's resources are requested in turn."""
 
-    arrivals: Annotated[dict[Arrivals, ArrivalCount], Field(min_length=1, max_length=1)]
+    arrivals: Annotated[
+        dict[Literal["rate_per_s", "clients"], ArrivalCount], Field(min_length=1, max_length=1)
+    ]
     """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
     ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
     (closed loop)."""
@@ -93,13 +92,9 @@ class LoadSpec(Part):
     """Transactions in cleartext, without a client, instead of loading the page; null: the page is loaded."""
 
     @model_validator(mode="after")
-    def _transactions_in_the_clear(self) -> Self:
+    def _transport_fits(self) -> Self:
         if self.transactions is not None and self.transport in ("tls", "tls+tfo"):
             raise ValueError("transactions are made only in cleartext")
-        return self
-
-    @model_validator(mode="after")
-    def _cookies_only_with_tfo(self) -> Self:
         if (self.transport in ("tfo", "tls+tfo")) != (self.cookies is not None):
             raise ValueError("cookies is cold or warm with tfo and tls+tfo, and null with tcp and tls")
         return self
@@ -125,7 +120,7 @@ class Job(Part):
     tolerance: Tolerance = Field(default_factory=Tolerance)
     load_timeout_us: Annotated[int, Field(ge=1, le=LOAD_TIMEOUT_MAX_US)] = 120_000_000
     """The time limit of a load."""
-    start_phase_us: Annotated[int, Field(ge=0, le=START_PHASE_MAX_US)] = 0
+    start_phase_us: Annotated[int, Field(ge=0, le=60_000_000)] = 0
     """In virtual time: the time from a multiple of the kernel's timer period (16.384 s) to a load's start."""
     shuffle_equal_requests: bool = False
     """True if the loader requests resources that become known at the same byte of a response in an order

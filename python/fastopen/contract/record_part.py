@@ -47,7 +47,7 @@ class LinkUse(RecordPart):
 
 
 class Link(RecordPart):
-    """Both directions of the link."""
+    """The use of both directions of the link during the load."""
 
     down: LinkUse
     up: LinkUse

@@ -66,6 +66,18 @@ class JobEnded:
 
 
 Event = JobStarted | WorldBuilt | LoadDone | TransactionsDone | JobEnded
+Reported = WorldRecord | LoadRecord | TransactionsRecord
+
+
+def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
+    """Return the event that reports a record."""
+    match record:
+        case WorldRecord():
+            return WorldBuilt(record, raw)
+        case LoadRecord():
+            return LoadDone(record, raw, packets)
+        case TransactionsRecord():
+            return TransactionsDone(record, raw)
 
 
 class Engine(Protocol):
@@ -74,7 +86,6 @@ class Engine(Protocol):
     @property
     def parallel(self) -> int:
         """Return the number of jobs that run at once."""
-        ...
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run all jobs, in parallel if the engine can. End the jobs that still run after `within_s` seconds.
@@ -82,4 +93,3 @@ class Engine(Protocol):
         Each load is reported exactly once, as LoadDone or TransactionsDone, or not at all if the time is
         over. A load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
         MachineError if the remaining jobs cannot run."""
-        ...

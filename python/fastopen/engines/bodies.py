@@ -1,7 +1,8 @@
 """Pack recorded bodies and response heads into an unnamed file, which no crash can leave behind."""
 
-from typing import IO, Self
+from typing import IO
 
+from fastopen.common.closing import Closing
 from fastopen.common.temporary import filling, temporary_file
 from fastopen.contract import Job
 from fastopen.engines.base import Bodies
@@ -9,32 +10,28 @@ from fastopen.pages import Page
 from fastopen.pages.bodies import RecordedBodies
 
 
-class BodiesFile:
+class BodiesFile(Closing):
     """An unnamed file of bodies and heads, whose descriptor worlds inherit. Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
-        self._bodies = bodies
+        """Write the file, unless there are no bodies. Raises MachineError."""
         self._offsets: dict[str, dict[int, dict[str, int]]] = {}
         self._pages: dict[str, Page] = {}
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        if any(self._bodies.values()):
-            self._file = temporary_file()
+        self._file = temporary_file() if any(bodies.values()) else None
+        if self._file is not None:
             with filling():
-                self._fill(self._file)
-        return self
+                self._fill(self._file, bodies)
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
-    def _fill(self, file: IO[bytes]) -> None:
-        for page, bodies in self._bodies.items():
-            heads = bodies.heads if isinstance(bodies, RecordedBodies) else {}
-            offsets: dict[int, dict[str, int]] = {index: {} for index in {*bodies, *heads}}
+    def _fill(self, file: IO[bytes], bodies: Bodies) -> None:
+        for page, of_page in bodies.items():
+            heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
+            offsets: dict[int, dict[str, int]] = {index: {} for index in {*of_page, *heads}}
             self._offsets[page] = offsets
-            for key, recorded in (("body_offset", bodies), ("head_offset", heads)):
+            for key, recorded in (("body_offset", of_page), ("head_offset", heads)):
                 for index, data in recorded.items():
                     offsets[index][key] = file.tell()
                     file.write(data)
@@ -51,14 +48,12 @@ class BodiesFile:
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job
-        origins = job.origins.model_copy(update={"bodies_file": f"/proc/self/fd/{self._file.fileno()}"})
-        return job.model_copy(update={"page": self._page(job.page, offsets), "origins": origins})
-
-    def _page(self, page: Page, offsets: dict[int, dict[str, int]]) -> Page:
-        if page.name not in self._pages:
+        name = job.page.name
+        if name not in self._pages:
             resources = tuple(
                 resource.model_copy(update=offsets.get(index, {}))
-                for index, resource in enumerate(page.resources)
+                for index, resource in enumerate(job.page.resources)
             )
-            self._pages[page.name] = page.model_copy(update={"resources": resources})
-        return self._pages[page.name]
+            self._pages[name] = job.page.model_copy(update={"resources": resources})
+        origins = job.origins.model_copy(update={"bodies_file": f"/proc/self/fd/{self._file.fileno()}"})
+        return job.model_copy(update={"page": self._pages[name], "origins": origins})

@@ -21,11 +21,13 @@ def program_of(client: Client) -> Path:
     if client.type.executables:
         return client.type.find()
     assert client.command is not None
-    name = client.command[0]
-    found = shutil.which(name)
+    remedy = "give its path, or add its folder to PATH"
+    return _absolute(shutil.which(client.command[0]), f"client {client.label}", client.command[0], remedy)
+
+
+def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
     if found is None:
-        remedy = "give its path, or add its folder to PATH"
-        raise MachineError(f"client {client.label}: program {name} not found", remedy)
+        raise MachineError(f"{user}: program {name} not found", remedy)
     return Path(found).absolute()
 
 
@@ -52,12 +54,8 @@ def with_programs(job: Job) -> Job:
 
 def _program_of_server(words: Sequence[str]) -> Path:
     """Return the path of a server's program, also from the folders ADMINISTRATORS. Raises MachineError."""
-    name = words[0]
-    found = shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
-    if found is None:
-        remedy = "install it, or give its path"
-        raise MachineError(f"server: program {name} not found", remedy)
-    return Path(found).absolute()
+    found = shutil.which(words[0]) or shutil.which(words[0], path=ADMINISTRATORS)
+    return _absolute(found, "server", words[0], "install it, or give its path")
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:

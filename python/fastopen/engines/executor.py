@@ -14,10 +14,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import Job, LoadRecord, TransactionsRecord, WorldRecord, parse_record
+from fastopen.contract import Job, parse_record
 from fastopen.engines import kernels
 from fastopen.engines.base import (
     Bodies,
@@ -26,10 +26,10 @@ from fastopen.engines.base import (
     JobStarted,
     LoadDone,
     PacketFile,
-    TransactionsDone,
-    WorldBuilt,
+    Reported,
+    event_of,
 )
-from fastopen.engines.host import faulty_load
+from fastopen.engines.host import end_of
 from fastopen.engines.kernels import Kernel
 from fastopen.engines.program import find_program, program_digest
 from fastopen.engines.results_store import Maker
@@ -39,8 +39,8 @@ from fastopen.engines.virtual import VirtualEngine, batches
 AHEAD: Final = 2
 # A job is given up if this many workers were lost while they ran only this job.
 LOSSES: Final = 3
-EventFields = tuple[Any, ...]
-"""An event as a task returns it: its kind, then its fields."""
+Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
+"""An event as a task returns it. A record is sent as its text, with the load's packets."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Task:
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _Submitted:
     """The jobs of a submitted task."""
 
     jobs: Sequence[Job]
     losses: int = 0
     """The number of workers that were lost while they ran exactly these jobs."""
 
-    def again(self) -> list["_Sent"]:
+    def again(self) -> list["_Submitted"]:
         """Return the tasks to submit after this task was lost: its two halves, or a single job again, unless
         LOSSES workers were lost with this job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
-            return [_Sent(self.jobs[:middle]), _Sent(self.jobs[middle:])]
-        return [_Sent(self.jobs, self.losses + 1)] if self.losses + 1 < LOSSES else []
+            return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
+        return [_Submitted(self.jobs, self.losses + 1)] if self.losses + 1 < LOSSES else []
 
 
 class ExecutorEngine:
@@ -88,9 +88,9 @@ class ExecutorEngine:
         Running tasks cannot be ended. When the time is over or the generator is closed, the engine waits for
         these tasks and drops their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
-        waiting = map(_Sent, batches(jobs, AHEAD * self.parallel))
-        again: deque[_Sent] = deque()
-        running: dict[Future[list[EventFields]], _Sent] = {}
+        waiting = map(_Submitted, batches(jobs, AHEAD * self.parallel))
+        again: deque[_Submitted] = deque()
+        running: dict[Future[list[Sent]], _Submitted] = {}
         try:
             while True:
                 for sent in itertools.islice(_first(again, waiting), AHEAD * self.parallel - len(running)):
@@ -111,11 +111,13 @@ class ExecutorEngine:
                         self.tasks_lost += 1
                         again += sent.again()
                         if not sent.again():
-                            yield from _given_up(sent.jobs, reason)
+                            words = f"{LOSSES} workers did not finish it: {reason}"
+                            for job in sent.jobs:
+                                yield from end_of(job, [load.id for load in job.loads], words)
         finally:
             wait([future for future in running if not future.cancel()])
 
-    def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[EventFields]]:
+    def _submitted(self, jobs: Sequence[Job], bodies: Bodies) -> Future[list[Sent]]:
         if bodies.get(jobs[0].page.name):
             message = "recorded bodies are not sent to workers"
             raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
@@ -126,18 +128,18 @@ class ExecutorEngine:
             raise _lost(error) from None
 
 
-def _first(again: deque[_Sent], waiting: Iterator[_Sent]) -> Iterator[_Sent]:
+def _first(again: deque[_Submitted], waiting: Iterator[_Submitted]) -> Iterator[_Submitted]:
     """Yield the tasks to submit again, then the new ones."""
     while again:
         yield again.popleft()
     yield from waiting
 
 
-def _failed(future: Future[list[EventFields]]) -> bool:
+def _failed(future: Future[list[Sent]]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str]:
+def _told(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
     """Return the events of a finished task and an empty reason, or no events and the reason for the task's
     loss. Raises InputError and MachineError, which stop the run."""
     try:
@@ -150,50 +152,42 @@ def _told(future: Future[list[EventFields]]) -> tuple[Sequence[EventFields], str
         return (), f"{type(error).__name__}: {error}"
 
 
-def _given_up(jobs: Sequence[Job], reason: str) -> Iterator[Event]:
-    """Yield the last events of jobs that are given up: each load as an invalid one, and each job's end."""
-    words = f"{LOSSES} workers did not finish it: {reason}"
-    for job in jobs:
-        for load in job.loads:
-            record = faulty_load(job, load, words)
-            yield LoadDone(record, record.model_dump_json())
-        yield JobEnded(job.id, words)
-
-
 def _lost(error: BaseException) -> MachineError:
     message = f"the workers were lost: {type(error).__name__}{f': {error}' if str(error) else ''}"
     return MachineError(message, "start them again, then use fastopen resume")
 
 
-def _event(fields: EventFields) -> Iterator[Event]:
-    match fields:
-        case ("started", job, attempt) if attempt > 1:
-            yield JobStarted(job, attempt)
-        case ("record", raw, packets):
-            record = parse_record(raw)
-            if isinstance(record, WorldRecord):
-                yield WorldBuilt(record, raw)
-            elif isinstance(record, LoadRecord):
-                yield LoadDone(record, raw, packets and PacketFile(*packets))
-            elif isinstance(record, TransactionsRecord):
-                yield TransactionsDone(record, raw)
-        case ("ended", job, fault):
-            yield JobEnded(job, fault)
+def _event(sent: Sent) -> Iterator[Event]:
+    """Yield the event that a task returned, except the first start of a job, which was reported earlier."""
+    if isinstance(sent, tuple):
+        raw, packets = sent
+        record = parse_record(raw)
+        assert isinstance(record, Reported)
+        yield event_of(record, raw, packets)
+    elif isinstance(sent, JobEnded) or sent.attempt > 1:
+        yield sent
 
 
+# Indices of the first cores of tasks, so that the tasks of this worker spread over its cores.
 _turn = itertools.count(os.getpid())
 
 
-def do(task: Task) -> list[EventFields]:
+def do(task: Task) -> list[Sent]:
     """Run a task's jobs on this worker. Raises MachineError if the worker's program or kernel differs."""
     try:
         program, kernel = _own(task.maker)
         jobs = [Job.model_validate_json(job) for job in task.jobs]
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
         with closing(engine.run_together([jobs], {})) as events:
-            return [_fields(event) for event in events]
+            return [
+                event
+                if isinstance(event, JobStarted | JobEnded)
+                else (event.raw, event.packets if isinstance(event, LoadDone) else None)
+                for event in events
+            ]
     except MachineError as error:
-        raise MachineError(f"worker {_name()}: {error.message}", error.remedy) from None
+        worker = f"worker {platform.node()} (process {os.getpid()})"
+        raise MachineError(f"{worker}: {error.message}", error.remedy) from None
 
 
 def _own(maker: Maker) -> tuple[Path, Kernel]:
@@ -216,19 +210,3 @@ def _own(maker: Maker) -> tuple[Path, Kernel]:
 @lru_cache(maxsize=4)
 def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001  # a replaced program is read again
     return program_digest(program)
-
-
-def _name() -> str:
-    return f"{platform.node()} (process {os.getpid()})"
-
-
-def _fields(event: Event) -> EventFields:
-    match event:
-        case JobStarted(job, attempt):
-            return ("started", job, attempt)
-        case JobEnded(job, fault):
-            return ("ended", job, fault)
-        case LoadDone(_, raw, packets):
-            return ("record", raw, packets and (packets.pcapng, packets.dropped))
-        case WorldBuilt(_, raw) | TransactionsDone(_, raw):
-            return ("record", raw, None)

@@ -6,14 +6,14 @@ import selectors
 import time
 from collections import Counter as Counted
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
-from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord, LoadSpec
+from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
 from fastopen.contract.clients import LOADER, ClientType
 from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
@@ -21,8 +21,8 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# The maximum number of attempts to build the world of a job, if the measured network deviates from the job.
-# No page has been loaded in such a world.
+# The maximum number of attempts to build the world of a job, if the measured network deviates from the job:
+# the program then ends before it loads the page.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -70,7 +70,8 @@ class WorldEngine:
                 for world in finished:
                     if world.not_begun:
                         again.append((world.not_begun, 1))
-                    if _try_again(world):
+                    error = world.error
+                    if error is not None and error.fault == "world" and world.attempt < ATTEMPTS:
                         remaining = [load for load in world.job.loads if load.id in world.missing]
                         once_more = world.job.model_copy(update={"loads": remaining})
                         again.append(([once_more], world.attempt + 1))
@@ -98,9 +99,8 @@ class _Worlds(Closing):
     def close(self) -> None:
         for world in self._running.values():
             world.process.kill()
-        for pidfd, world in self._running.items():
-            world.close()
-            os.close(pidfd)
+        for pidfd in list(self._running):
+            self._remove(pidfd)
         self._selector.close()
 
     def __len__(self) -> int:
@@ -161,70 +161,62 @@ class _Worlds(Closing):
             # So is a program with an error and further jobs: another process runs these.
             wrong = world.violation is not None or (world.error is not None and world.not_begun)
             if pidfd in exited or late or wrong:
-                self._remove(pidfd, world)
-                finished.append(world)
+                finished.append(self._remove(pidfd))
         return events, finished
 
     def _read(
         self, world: WorldProcess, descriptor: int, now: float, to_the_end: bool = False
     ) -> list[Event]:
         events: list[Event] = []
-        while True:
-            try:
-                data = os.read(descriptor, CHUNK)
-            except BlockingIOError:
-                return events
-            if not data:
-                if descriptor in self._selector.get_map():
-                    self._selector.unregister(descriptor)
-                return events
-            events += world.receive(descriptor, data, now)
-            if not to_the_end:
-                return events
+        with suppress(BlockingIOError):
+            while data := os.read(descriptor, CHUNK):
+                events += world.receive(descriptor, data, now)
+                if not to_the_end:
+                    return events
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        return events
 
-    def _remove(self, pidfd: int, world: WorldProcess) -> None:
+    def _remove(self, pidfd: int) -> WorldProcess:
+        world = self._running.pop(pidfd)
         for descriptor in (pidfd, world.stdout, world.stderr):
             if descriptor in self._selector.get_map():
                 self._selector.unregister(descriptor)
         world.close()
         os.close(pidfd)
-        del self._running[pidfd]
-
-
-def _try_again(world: WorldProcess) -> bool:
-    return world.error is not None and world.error.fault == "world" and world.attempt < ATTEMPTS
+        return world
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
     """Yield the last events of a job whose world ended. Raises InputError or MachineError to stop the run."""
-    if world.error is not None and world.error.fault == "input":
-        raise InputError(world.error.message, f"job {world.job.id}", world.error.remedy)
-    if world.error is not None and world.error.fault == "machine":
-        raise MachineError(world.error.message, world.error.remedy)
-    reason = world.reason()
-    for load in world.job.loads:
-        if load.id in world.missing:
-            record = faulty_load(world.job, load, reason or "never reported")
+    error = world.error
+    if error is not None and error.fault == "input":
+        raise InputError(error.message, f"job {world.job.id}", error.remedy)
+    if error is not None and error.fault == "machine":
+        raise MachineError(error.message, error.remedy)
+    yield from end_of(world.job, world.missing, world.reason())
+
+
+def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
+    """Yield the last events of a job: its missing loads as invalid ones, and its end."""
+    for load in job.loads:
+        if load.id in missing:
+            record = LoadRecord(
+                type="load",
+                job=job.id,
+                id=load.id,
+                transport=load.transport,
+                cookies=load.cookies,
+                valid=False,
+                invalid=[Invalid(kind=InvalidKind.FAULT, detail=reason or "never reported")],
+                plt_ns=None,
+                started_unix_ms=time.time_ns() // 1_000_000,
+                client_address="",
+                cookies_before=0,
+                requests=[],
+                connections=[],
+                counters=Counters(client={}, origins={}),
+                link=None,
+            )
             yield LoadDone(record, record.model_dump_json())
-    yield JobEnded(world.job.id, reason)
-
-
-def faulty_load(job: Job, load: LoadSpec, reason: str) -> LoadRecord:
-    """Return the record of a load whose world ended before reporting it."""
-    return LoadRecord(
-        type="load",
-        job=job.id,
-        id=load.id,
-        transport=load.transport,
-        cookies=load.cookies,
-        valid=False,
-        invalid=[Invalid(kind=InvalidKind.FAULT, detail=reason)],
-        plt_ns=None,
-        started_unix_ms=time.time_ns() // 1_000_000,
-        client_address="",
-        cookies_before=0,
-        requests=[],
-        connections=[],
-        counters=Counters(client={}, origins={}),
-        link=None,
-    )
+    yield JobEnded(job.id, reason)

@@ -56,10 +56,6 @@ class FolderFiles:
         self.folder = folder
         self.place = str(folder)
 
-    def where(self, name: str) -> str:
-        """Return a file's path, for messages."""
-        return str(self.folder / name)
-
     def _path(self, name: str) -> Path:
         """Return a file's path. Raises OSError if its folder is a link."""
         path = self.folder / name
@@ -95,7 +91,6 @@ class FolderFiles:
             return False
         except PermissionError:  # a file system without hard links
             os.replace(new, path)
-            return True
         finally:
             with suppress(FileNotFoundError):
                 new.unlink()
@@ -169,9 +164,6 @@ class RemoteFiles:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
-
-    def where(self, name: str) -> str:
-        return f"{self.place}/{name}"
 
     def read(self, name: str, limit: int) -> bytes:
         with _os_errors():

@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -72,7 +73,6 @@ class Result:
 
     @property
     def key(self) -> str:
-        """Return the SHA-256 of all inputs that determine the records."""
         return key_of(self.decided_by)
 
     def job(self, name: str) -> Job:
@@ -142,6 +142,7 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
 
 
 def key_of(decided_by: Sequence[str]) -> str:
+    """Return the SHA-256 of all inputs that determine a result."""
     return hashlib.sha256("\n".join(decided_by).encode()).hexdigest()
 
 
@@ -190,50 +191,34 @@ class ResultsStore:
 
     def get(self, key: str) -> Result | None:
         """Return the result of a key; None if there is none, or if it is incomplete or unreadable."""
-        started = time.perf_counter()
-        try:
-            result = read_result(self.files, self.name(key))
-            return result if result.key == key else None
-        except (FileNotFoundError, DamagedResultError):
-            return None
-        except OSError as error:
-            self._complain("read", error)
-            return None
-        finally:
-            self.seconds += time.perf_counter() - started
+        found = None
+        with self._using("read"), suppress(FileNotFoundError, DamagedResultError):
+            found = read_result(self.files, self.name(key))
+        return found if found is not None and found.key == key else None
 
     def put(self, result: Result) -> None:
         """Store a result, unless it is too large, already stored, or disputed. Raises MachineError if the
         stored result of the same job differs."""
         if result.size > MAX_BYTES:
             return
-        started = time.perf_counter()
-        name, data = self.name(result.key), result.packed()
-        try:
+        with self._using("written"):
+            name, data = self.name(result.key), result.packed()
             if self.files.exists(f"{DISPUTED}/{result.key}.kept"):
                 return
-            if self.files.create(name, data):
+            there = None
+            if not self.files.create(name, data):
+                try:
+                    there = read_result(self.files, name)
+                except DamagedResultError:
+                    self.files.replace(name, data)
+            if there is None:
                 self.written += len(result.records) - 1
-            else:
-                self._hold_against(name, data, result)
-        except OSError as error:
-            self._complain("written", error)
-        finally:
-            self.seconds += time.perf_counter() - started
-
-    def _hold_against(self, name: str, data: bytes, result: Result) -> None:
-        """Compare a result with the stored one, and replace the stored one if it is damaged. If both are
-        intact but differ, move both to the folder DISPUTED and raise MachineError."""
-        try:
-            there = read_result(self.files, name)
-        except DamagedResultError:
-            self.files.replace(name, data)
-            self.written += len(result.records) - 1
-            return
-        if there != result:
-            kept = self.dispute(there, result)
-            message = f"the same job gave two different results: {kept[0]} and {kept[1]}"
-            raise MachineError(message, "neither is used any more; check others with fastopen store verify")
+            elif there != result:
+                kept, again = self.dispute(there, result)
+                message = f"the same job gave two different results: {kept} and {again}"
+                raise MachineError(
+                    message, "neither is used any more; check others with fastopen store verify"
+                )
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
         """Move a stored result that was not reproduced to the folder DISPUTED, next to the second result, and
@@ -242,10 +227,18 @@ class ResultsStore:
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
         self.files.remove(self.name(there.key))
-        return self.files.where(names[0]), self.files.where(names[1])
+        return f"{self.place}/{names[0]}", f"{self.place}/{names[1]}"
 
-    def _complain(self, what: str, error: OSError) -> None:
-        self.complaint = self.complaint or f"{self.place}: cannot be {what}: {error.strerror or error}"
+    @contextmanager
+    def _using(self, what: str) -> Iterator[None]:
+        """Add the time of the block to `seconds`, and keep the first OSError of any block as `complaint`."""
+        started = time.perf_counter()
+        try:
+            yield
+        except OSError as error:
+            self.complaint = self.complaint or f"{self.place}: cannot be {what}: {error.strerror or error}"
+        finally:
+            self.seconds += time.perf_counter() - started
 
 
 def without_name(raw: str, kind: str, job: str) -> str:

@@ -7,9 +7,27 @@ from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.clients import LOADER
-from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import ATTEMPTS, Bodies, Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.results_store import Maker, Result, ResultsStore, decided_by, with_name, without_name
+from fastopen.contract.records import RecordError
+from fastopen.engines.base import (
+    ATTEMPTS,
+    Bodies,
+    Engine,
+    Event,
+    JobEnded,
+    JobStarted,
+    LoadDone,
+    WorldBuilt,
+    event_of,
+)
+from fastopen.engines.results_store import (
+    Maker,
+    Result,
+    ResultsStore,
+    decided_by,
+    key_of,
+    with_name,
+    without_name,
+)
 from fastopen.pages.bodies import RecordedBodies
 
 
@@ -52,8 +70,7 @@ class StoredEngine:
         for job in jobs:
             if can_be_stored(job):
                 of_job = decided_by(job, self.maker, self._digest(bodies, job.page.name))
-                events = self._found(Result(self.maker.digest, of_job, ()).key, job)
-                if events is not None:
+                if (events := self._found(key_of(of_job), job)) is not None:
                     yield from events
                     continue
                 decided[job.id] = of_job
@@ -80,22 +97,21 @@ class StoredEngine:
         result = self.store.get(key)
         if result is None:
             return None
-        events: list[Event] = [JobStarted(job.id, 1)]
+        raws = [with_name(text, job.id) for text in result.records]
         try:
-            for text in result.records:
-                raw = with_name(text, job.id)
-                record = parse_record(raw.encode())
-                if isinstance(record, WorldRecord):
-                    events.append(WorldBuilt(record, raw))
-                elif isinstance(record, LoadRecord):
-                    events.append(LoadDone(record, raw))
-        except (ContractError, RecordError):
+            records = [parse_record(raw) for raw in raws]
+        except RecordError:
             return None
-        given = [(event.record.job, event.record.id) for event in events if isinstance(event, LoadDone)]
-        if given != [(job.id, load.id) for load in job.loads]:
+        loads = [(record.job, record.id) for record in records if isinstance(record, LoadRecord)]
+        if loads != [(job.id, load.id) for load in job.loads]:
             return None
-        self.store.found += len(job.loads)
-        return [*events, JobEnded(job.id, None)]
+        self.store.found += len(loads)
+        events = [
+            event_of(record, raw)
+            for record, raw in zip(records, raws, strict=True)
+            if isinstance(record, WorldRecord | LoadRecord)
+        ]
+        return [JobStarted(job.id, 1), *events, JobEnded(job.id, None)]
 
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
@@ -110,7 +126,9 @@ class StoredEngine:
             elif isinstance(event, JobEnded):
                 events = held.pop(event.job, [])
                 if event.job in decided and event.fault is None:
-                    self._put(jobs[event.job], decided[event.job], events)
+                    result = result_of(jobs[event.job], self.maker, decided[event.job], events)
+                    if result is not None:
+                        self.store.put(result)
                 yield from events
                 yield event
             elif event.record.job in decided:
@@ -119,28 +137,20 @@ class StoredEngine:
                 yield from held.pop(event.record.job, [])
                 yield event
 
-    def _put(self, job: Job, decided: tuple[str, ...], events: list[Event]) -> None:
-        result = result_of(job, self.maker, decided, events)
-        if result is not None:
-            self.store.put(result)
-
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result of a job to store; None if it is incomplete or the machine influenced it."""
+    """Return the result of a job to store; None if loads are missing or the machine disturbed a load."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:
-        if isinstance(event, WorldBuilt):
-            kind = "world"
-        elif isinstance(event, LoadDone):
-            kind = "load"
+        if not isinstance(event, WorldBuilt | LoadDone):
+            continue
+        if isinstance(event, LoadDone):
             loads.append(event.record.id)
             if any(reason.kind in ATTEMPTS for reason in event.record.invalid):
                 return None
-        else:
-            continue
         try:
-            records.append(without_name(event.raw, kind, job.id))
+            records.append(without_name(event.raw, event.record.type, job.id))
         except ValueError:
             return None
     if len(records) != 1 + len(loads) or loads != [load.id for load in job.loads]:

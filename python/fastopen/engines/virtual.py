@@ -3,7 +3,7 @@
 import os
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from heapq import heapify, heapreplace
+from heapq import heapreplace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -75,8 +75,7 @@ def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
     kernels get about the same work."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
-    least = [(0, number) for number in range(len(dealt))]
-    heapify(least)
+    least = [(0, number) for number in range(len(dealt))]  # a heap
     for job in jobs:
         work, number = least[0]
         dealt[number].append(job)

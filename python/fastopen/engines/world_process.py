@@ -23,15 +23,7 @@ from fastopen.contract import (
     parse_record,
 )
 from fastopen.contract.records import ContractError, RecordError
-from fastopen.engines.base import (
-    Event,
-    JobEnded,
-    JobStarted,
-    LoadDone,
-    PacketFile,
-    TransactionsDone,
-    WorldBuilt,
-)
+from fastopen.engines.base import Event, JobEnded, JobStarted, PacketFile, event_of
 from fastopen.engines.program import VARIABLE
 
 LINE_LIMIT: Final = 256 * 2**20
@@ -136,14 +128,11 @@ class WorldProcess:
         if record.job != self.job.id and not isinstance(record, ErrorRecord):
             self.violation = f"wrote a record of another job, {record.job!r}"
         elif isinstance(record, WorldRecord):
-            return [WorldBuilt(record, line.decode())]
+            return [event_of(record, line.decode())]
         elif isinstance(record, LoadRecord | TransactionsRecord):
             if record.id in self.missing:
                 self.missing.remove(record.id)
-                if isinstance(record, TransactionsRecord):
-                    return [TransactionsDone(record, line.decode())]
-                packets = self._packets.pop(record.id, None)
-                return [LoadDone(record, line.decode(), packets)]
+                return [event_of(record, line.decode(), self._packets.pop(record.id, None))]
             self.violation = f"wrote a load that it does not owe, {record.id!r}"
         elif isinstance(record, PacketsRecord):
             self._add_packets(record)
@@ -184,10 +173,6 @@ class WorldProcess:
         return f"; its last line: {lines[-1].strip()}" if lines else ""
 
     def close(self) -> None:
-        """Kill the program if it still runs, and reap it."""
-        if self.process.poll() is None:
+        """Kill the program if it still runs, reap it, and close its pipes."""
+        with self.process:
             self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Final
 
 from fastopen.contract import Connection, LoadRecord
@@ -38,16 +39,12 @@ def handshakes_in_a_row_ns(
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
     # A response from the cache was not requested, but it delays the requests that it initiates, too.
-    sent = [
-        (request.queued_ns if request.cache == "fresh" else request.sent_ns, request)
-        for request in record.requests
-    ]
+    begun = [(one.queued_ns if one.cache == "fresh" else one.sent_ns, one) for one in record.requests]
+    sent = [(at_ns, request) for at_ns, request in begun if at_ns is not None]
     longest: dict[int, int] = {}
     last_on: dict[int, int] = {}
     ended: list[tuple[int, int]] = []
-    for sent_ns, request in sorted(
-        ((at, request) for at, request in sent if at is not None), key=lambda one: one[0]
-    ):
+    for sent_ns, request in sorted(sent, key=itemgetter(0)):
         initiator = page.resources[request.resource].initiator
         chains = [0 if initiator is None else longest.get(initiator, 0)]
         if request.connection is not None:
@@ -74,7 +71,7 @@ class Carriers:
     """Finds the connection and the lookup that a request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
-        self._of = {connection.id: connection for connection in record.connections}
+        self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
         self._lookups = {
             one.host: (one.asked_ns, one.answered_ns) for one in record.lookups if one.answered_ns is not None
         }
@@ -84,16 +81,15 @@ class Carriers:
 
         None without a connection, or for a request that was not the first on an HTTP/1 connection.
         """
-        carrier = None if request.connection is None else self._of.get(request.connection)
+        carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
         """Return the time span of the lookup that a request waited for to open its connection, or None."""
-        opened_ns = self.opened_ns(request)
-        carrier = None if request.connection is None else self._of.get(request.connection)
-        span = None if carrier is None or opened_ns is None else self._lookups.get(carrier.host)
+        opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
+        span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
             return None
         return span
@@ -104,9 +100,7 @@ class Handshakes:
 
     def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
         self._of: dict[int, Span] = {}
-        self._origin = {
-            connection.id: (connection.host, connection.port) for connection in record.connections
-        }
+        self._origin = {one.id: (one.host, one.port) for one in record.connections}
         self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
         for connection in record.connections:
             if (span := handshake(connection)) is not None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,37 +31,42 @@ def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
     """Create a run's file with `fill`. Return the file and its lock. Raises InputError and MachineError."""
-    lock = _claim(folder)
-    try:
-        return _create(folder, fill), lock
-    except BaseException:
-        lock.close()
-        raise
-
-
-def _create(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
     new = folder / UNFINISHED
     try:
-        _remove_unfinished(folder)
-        with failing(str(folder)):
-            database = sqlite3.connect(new)
-            try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as undo:
+            lock = undo.enter_context(FolderLock(folder))
+            _check_usable(folder)
+            _remove_unfinished(folder)
+            undo.callback(_remove_unfinished, folder)
+            with failing(str(folder)), closing(sqlite3.connect(new)) as database:
                 create_tables(database, fill)
-            except BaseException:
-                database.close()
-                _remove_unfinished(folder)
-                raise
-            database.close()
-        _to_disk(new)
-        new.rename(folder / FILE)
-        _to_disk(folder)
+            _to_disk(new)
+            new.rename(folder / FILE)
+            _to_disk(folder)
+            created = _connect_for_writing(folder)
+            undo.pop_all()
     except OSError as error:
         raise unwritable(folder, error) from None
-    return _connect_for_writing(folder)
+    return created, lock
+
+
+def _check_usable(folder: Path) -> None:
+    """Raise InputError if a locked folder is not writable, or has files that are not of an unfinished run."""
+    if holds_run(folder):
+        raise InputError("another process started a run there", str(folder), "repeat this command")
+    # A merge copies packets before the run's file has its final name.
+    half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
+    names = {path.name for path in folder.iterdir()} - half_merged
+    if any(not name.startswith(UNFINISHED) for name in names):
+        raise InputError("is not empty and not a run", str(folder), "use a new folder for the run")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError("cannot be written: no permission", str(folder))
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of an unfinished run. Packets come first: only UNFINISHED marks them as such."""
+    """Remove the files of an unfinished run. Packets are removed first: without the file UNFINISHED, the
+    folder would count as one with files of the user."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -161,11 +166,9 @@ class KnownFile:
 
     def check(self) -> None:
         """Raise MachineError if the file was removed or replaced: later writes into it would be lost."""
-        try:
+        with suppress(OSError):
             if os.path.samestat(self._path.stat(), self._found):
                 return
-        except OSError:
-            pass
         message = f"{self._path.parent}: the run was moved or removed while it was written"
         raise MachineError(message, "run it again, and leave its folder alone")
 
@@ -207,29 +210,6 @@ def _connect_for_writing(folder: Path) -> sqlite3.Connection:
             database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
     return database
-
-
-def _claim(folder: Path) -> FolderLock:
-    """Create and lock a run's folder. Raises InputError if it is locked, not writable, or has other files."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder)
-        try:
-            if holds_run(folder):
-                raise InputError("another process started a run there", str(folder), "repeat this command")
-            # A merge copies packets before the run's file has its final name.
-            half_merged = {PACKETS} if (folder / UNFINISHED).exists() else set()
-            names = {path.name for path in folder.iterdir()} - half_merged
-            if any(not name.startswith(UNFINISHED) for name in names):
-                raise InputError("is not empty and not a run", str(folder), "use a new folder for the run")
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise InputError("cannot be written: no permission", str(folder))
-        except BaseException:
-            lock.close()
-            raise
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    return lock
 
 
 def _to_disk(path: Path) -> None:

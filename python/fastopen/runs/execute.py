@@ -1,9 +1,12 @@
 """Execute a plan on engines, and keep each event of the engines in a run store."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from fastopen.common.errors import MachineError
@@ -11,26 +14,21 @@ from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS, Bodies
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repeats_to_the_byte
+from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
-from fastopen.runs.time_limit import OutOfTimeError, TimeLimit
 
 # If this many first loads of an arm are all invalid for the same reason, its other loads will be, too.
 INVALID_ALIKE: Final = 3
 # Loads that the machine disturbed stop a run only after this number of rounds of all loads.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
+# The assumed time of the next round of repeats, as a multiple of the time that the last round took.
+SLACK: Final = 1.15
 Engines = Engine | Mapping[EngineName, Engine]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The data to keep of each load in addition to its record. The fields are keys of a job."""
-
-    packets: bool = False
-    tcp_trace: bool = False
-
-
-NOTHING_ELSE: Final = Watched()
+_Load = tuple[str, str]
+"""The ids of a job and of a load in it."""
+_Place = tuple[str, int]
+"""The name of a page, and the index of a setup."""
 
 
 @dataclass
@@ -73,6 +71,47 @@ class RunProgress:
         return f"{self.done} of {self.asked} loads{again}{invalid}"
 
 
+class OutOfTimeError(Exception):
+    """Raised if the time limit ends while loads run."""
+
+
+class TimeLimit:
+    """A time limit that counts from its creation."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._began = clock()
+
+    def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
+        """Yield rounds of jobs while time is left: one repeat of all jobs, then in each round as many repeats
+        as occupy `at_once` worlds."""
+        by_repeat = attrgetter("repeat")
+        repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
+        last_s, size = 0.0, 1
+        while repeats:
+            started = self.elapsed_s
+            if started + SLACK * last_s > self.seconds:
+                return
+            of_round, repeats = repeats[:size], repeats[size:]
+            yield [planned for of_repeat in of_round for planned in of_repeat]
+            last_s = self.elapsed_s - started
+            size = max(1, at_once // len(of_round[0]))
+
+    @property
+    def left_s(self) -> float:
+        """Return the number of seconds until the limit; 0 after the limit."""
+        return max(0.0, self.seconds - self.elapsed_s)
+
+    def check(self) -> None:
+        if not self.left_s:
+            raise OutOfTimeError
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._clock() - self._began
+
+
 def execute(
     plan: Plan,
     engine: Engines,
@@ -96,9 +135,9 @@ def execute(
 
     Raises the errors of the engine (InputError, MachineError). All finished loads are kept.
     """
-    execution = _Execution(engine, bodies, store, watch, keep_going=keep_going, watched=watched)
+    execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
-    interrupted, out_of_time, hopeless = False, False, ""
+    outcome = RunOutcome()
     try:
         if limit is not None:
             _in_time(execution, jobs, store, limit)
@@ -109,10 +148,10 @@ def execute(
             if jobs:
                 store.add_jobs(jobs)
     except KeyboardInterrupt:
-        interrupted = True
+        outcome.interrupted = True
         store.set_status("interrupted")
     except _HopelessError as error:
-        hopeless = str(error)
+        outcome.hopeless = str(error)
         store.set_status("interrupted")
     except BaseException:
         # If the disk is full, the status cannot be written either. Report the first error.
@@ -121,16 +160,12 @@ def execute(
         raise
     else:
         # First repeats that the limit left out stay planned, and are run on resuming.
-        out_of_time = limit is not None and bool(store.pending())
-        store.set_status("out of time" if out_of_time else "finished")
-    return RunOutcome(
-        interrupted=interrupted,
-        out_of_time=out_of_time,
-        hopeless=hopeless,
-        faults=execution.faults(),
-        packets_dropped=execution.packets_dropped,
-        took_s=0.0 if limit is None else limit.elapsed_s,
-    )
+        outcome.out_of_time = limit is not None and bool(store.pending())
+        store.set_status("out of time" if outcome.out_of_time else "finished")
+    outcome.faults = execution.faults()
+    outcome.packets_dropped = execution.packets_dropped
+    outcome.took_s = 0.0 if limit is None else limit.elapsed_s
+    return outcome
 
 
 def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
@@ -146,34 +181,29 @@ class _HopelessError(Exception):
     """Stops a run in which all loads of an arm are invalid for the same reason. The text is the reason."""
 
 
+@dataclass
 class _Execution:
     """Runs jobs on engines, keeps their events, and counts the events of one execution."""
 
-    def __init__(
-        self,
-        engine: Engines,
-        bodies: Bodies,
-        store: RunStore,
-        watch: Callable[[RunProgress], None],
-        *,
-        keep_going: bool,
-        watched: Watched,
-    ) -> None:
-        self.packets_dropped = 0
-        self._watched = watched
-        self._engine = engine
-        self._bodies = bodies
-        self._store = store
-        self._watch = watch
-        self._asked = self._reported = self._left = self._round = 0
-        self._done: set[tuple[str, str]] = set()  # (job, load) pairs
-        self._invalid: set[tuple[str, str]] = set()
-        self._keep_going = keep_going
-        # For each arm, the place and reasons of invalid loads by job; None after a valid load of the arm.
-        self._invalid_alike: dict[str, dict[str, tuple[tuple[str, int], tuple[str, ...]]] | None] = {}
-        self._places: set[tuple[str, int]] = set()  # (page, setup) pairs
-        self._running: dict[str, None] = {}
-        self._faults: dict[str, str | None] = {}  # by job, for its last world
+    engine: Engines
+    bodies: Bodies
+    store: RunStore
+    watch: Callable[[RunProgress], None]
+    keep_going: bool
+    watched: Watched
+    packets_dropped: int = 0
+    _asked: int = 0
+    _reported: int = 0
+    _left: int = 0
+    _round: int = 0
+    _done: set[_Load] = field(default_factory=set)
+    _invalid: set[_Load] = field(default_factory=set)
+    _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
+    """For each arm, the place and reasons of invalid loads by job; None after a valid load of the arm."""
+    _places: set[_Place] = field(default_factory=set)
+    _running: dict[str, None] = field(default_factory=dict)
+    _faults: dict[str, str | None] = field(default_factory=dict)
+    """Maps each job to the fault of its last world, or to None if that world had no fault."""
 
     def faults(self) -> dict[str, list[str]]:
         faults: dict[str, list[str]] = {}
@@ -188,13 +218,13 @@ class _Execution:
         return min((self._of_name(name).parallel for name in names), default=1)
 
     def _of_name(self, name: EngineName) -> Engine:
-        return self._engine[name] if isinstance(self._engine, Mapping) else self._engine
+        return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Run the pending loads of the jobs, and repeat the loads that the machine disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS.values())):
-            owed = _owed(jobs, self._store.pending(), self._watched)
+            owed = _owed(jobs, self.store.pending(), self.watched)
             if not owed:
                 break
             self._left = sum(len(planned.job.loads) for planned in owed)
@@ -213,7 +243,7 @@ class _Execution:
         """Yield the events of one engine after another. Closing the generator ends the running engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
-            yield from self._of_name(name).run(jobs, self._bodies, None if limit is None else limit.left_s)
+            yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
 
     def _keep(self, event: Event, planned_of: Mapping[str, PlannedJob]) -> None:
         finished: LoadRecord | None = None
@@ -221,9 +251,9 @@ class _Execution:
             case JobStarted(job):
                 self._running[job] = None
             case WorldBuilt(record, raw):
-                self._store.add_world(record, raw)
+                self.store.add_world(record, raw)
             case LoadDone(finished, raw, packets):
-                self._store.add_load(planned_of[finished.job], finished, raw, packets)
+                self.store.add_load(planned_of[finished.job], finished, raw, packets)
                 self.packets_dropped += 0 if packets is None else packets.dropped
                 self._left -= 1
                 self._reported += 1
@@ -234,8 +264,8 @@ class _Execution:
                 self._running.pop(job, None)
                 self._faults[job] = fault
                 if fault is not None:
-                    self._store.add_fault(job, fault)
-        self._watch(
+                    self.store.add_fault(job, fault)
+        self.watch(
             RunProgress(
                 running=tuple(self._running),
                 finished=finished,
@@ -246,7 +276,7 @@ class _Execution:
                 left=self._left,
             )
         )
-        if finished is not None and not self._keep_going:
+        if finished is not None and not self.keep_going:
             self._check_hope(planned_of[finished.job].comparison, finished)
 
     def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
@@ -256,7 +286,7 @@ class _Execution:
         found = self._invalid_alike.setdefault(load.id, {})
         if found is None:
             return
-        exact = repeats_to_the_byte(self._store.experiment(), comparison)
+        exact = repeats_to_the_byte(self.store.experiment(), comparison)
         disturbed = attempts_for((reason.kind for reason in load.invalid), exact=exact) > 1
         if disturbed and self._round < ROUNDS_OF_HOPE:
             return
@@ -281,6 +311,6 @@ def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched:
     for planned in jobs:
         if planned.job.id in pending:
             loads = [load for load in planned.job.loads if load.id in pending[planned.job.id]]
-            job = planned.job.model_copy(update={"loads": loads, **asdict(watched)})
+            job = planned.job.model_copy(update={"loads": loads, **watched.model_dump()})
             owed.append(replace(planned, job=job))
     return owed

@@ -1,9 +1,15 @@
-"""Validate a run's facts `environment` and `options`, because any program may have written them."""
+"""Describe the environment of a new run, and validate the facts `environment` and `options` of a kept run,
+because any program may have written them."""
 
-from datetime import datetime
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from fastopen.common.versions import version_of
 
 
 def _moment(text: str) -> str:
@@ -30,7 +36,7 @@ class Environment(Facts):
 class Arguments(BaseModel):
     """Keyword arguments of a function. Other keys are refused, because the function would get them too."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class Until(Arguments):
@@ -39,8 +45,13 @@ class Until(Arguments):
 
 
 class Watched(Arguments):
+    """The data to keep of each load in addition to its record. The fields are keys of a job."""
+
     packets: bool = False
     tcp_trace: bool = False
+
+
+NOTHING_ELSE: Final = Watched()
 
 
 class Options(Facts):
@@ -49,9 +60,39 @@ class Options(Facts):
     library: list[str] = []
     lenient: bool = False
     max_unpacked: int | None = None
-    watched: Watched = Watched()
+    watched: Watched = NOTHING_ELSE
     bodies: dict[str, str] = {}
     shard: str | None = None
 
 
 SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "options": Options}
+
+
+def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
+    """Return versions, kernel and machine as JSON values. `parallel` is the number of worlds at once."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "fastopen": version_of("fastopen"),
+            "fastopen-world": program_version,
+            "python": platform.python_version(),
+            "numpy": version_of("numpy"),
+        },
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "load_average": round(os.getloadavg()[0], 2),
+        "root": os.geteuid() == 0,
+        "worlds_at_once": parallel,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "unknown"
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")

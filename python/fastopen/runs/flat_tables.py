@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fastopen.contract.load_record import Evidence, TcpSample
+from fastopen.contract.record_part import LinkUse
 from fastopen.experiments import Cell, Experiment, draw_of, point_of
 from fastopen.experiments.factors import COLUMNS, flat_columns
 from fastopen.experiments.quantities import Kind
@@ -37,11 +39,7 @@ REQUESTS: Final[dict[str, Kind]] = {
     "body_bytes": "int", "cache": "text", "error": "text",
 }  # fmt: skip
 ENDS: Final = ("client", "origin")
-END: Final[dict[str, Kind]] = {
-    "syn_data_acked": "flag", "options": "int", "fastopen_client_fail": "int", "rtt_us": "int",
-    "min_rtt_us": "int", "bytes_sent": "int", "bytes_received": "int", "segments_out": "int",
-    "segments_in": "int", "retransmits": "int",
-}  # fmt: skip
+END: Final[dict[str, Kind]] = {**dict.fromkeys(Evidence.model_fields, "int"), "syn_data_acked": "flag"}
 CONNECTIONS: Final[dict[str, Kind]] = {
     "load": "int", "connection": "int", "host": "text", "port": "int", "client_port": "int",
     "opened_ms": "float", "connected_ms": "float", "handshake_ms": "float", "requests": "int",
@@ -50,10 +48,7 @@ CONNECTIONS: Final[dict[str, Kind]] = {
     **{f"{end}_{name}": kind for end in ENDS for name, kind in END.items()},
 }  # fmt: skip
 DIRECTIONS: Final = ("down", "up")
-DIRECTION: Final = (
-    *("packets", "bytes", "dropped_queue", "dropped_loss", "dropped_path", "overruns", "queue_bytes_max"),
-    *("late_us_p50", "late_us_p99", "late_us_max"),
-)
+DIRECTION: Final = tuple(LinkUse.model_fields)
 EVIDENCE: Final[dict[str, Kind]] = {
     "load": "int", "client_address": "text", "cookies_before": "int", "given_up_connections": "int",
     "given_up_syn_data": "int",
@@ -61,9 +56,9 @@ EVIDENCE: Final[dict[str, Kind]] = {
     "client_counters": "text", "origins_counters": "text",
     "cross_down_bytes": "int", "cross_up_bytes": "int",
 }  # fmt: skip
+SAMPLED: Final = tuple(name for name in TcpSample.model_fields if name != "at_ns")
 SAMPLES: Final[dict[str, Kind]] = {
-    "load": "int", "connection": "int", "at_ms": "float", "congestion_window_segments": "int",
-    "in_flight_segments": "int", "segment_bytes": "int", "rtt_us": "int",
+    "load": "int", "connection": "int", "at_ms": "float", **dict.fromkeys(SAMPLED, "int"),
 }  # fmt: skip
 TABLES: Final[dict[str, dict[str, Kind]]] = {
     "loads": LOADS,
@@ -156,8 +151,7 @@ class Flattener:
     def samples(self, row: LoadRow, record: dict[str, Any]) -> Iterator[Row]:
         for connection in record["connections"]:
             for one in connection.get("origin_samples", ()):
-                values = (one[name] for name in list(SAMPLES)[3:])
-                yield (row.number, connection["id"], _ms(one["at_ns"]), *values)
+                yield (row.number, connection["id"], _ms(one["at_ns"]), *(one[name] for name in SAMPLED))
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
         link, counters = record["link"] or {}, record["counters"]

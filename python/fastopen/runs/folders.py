@@ -141,18 +141,14 @@ def remove_run(folder: Path) -> int:
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
     with FolderLock(folder):
-        return _remove(folder)
-
-
-def _remove(folder: Path) -> int:
-    files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-    for path in files:
-        name = path.relative_to(folder)
-        if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
-            raise InputError(f"contains {name}, which is not part of a run", str(folder), "remove it first")
-    size = sum(path.stat().st_size for path in files)
-    try:
-        shutil.rmtree(folder)
-    except OSError as error:
-        raise unwritable(folder, error) from None
+        files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+        for path in files:
+            if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
+                message = f"contains {path.relative_to(folder)}, which is not part of a run"
+                raise InputError(message, str(folder), "remove it first")
+        size = sum(path.stat().st_size for path in files)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise unwritable(folder, error) from None
     return size

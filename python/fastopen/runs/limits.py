@@ -45,7 +45,7 @@ MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """Limits for one run that is open for reading."""
+    """Limits on the cost of reading one open run."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         """Set limits on a database, and let signals interrupt its long queries."""
@@ -91,8 +91,9 @@ class Limits:
                 left -= size
                 if left < 0:
                     raise self._endless()
-                if size > json_memory.LITTLE and count == 1:
-                    self._check_texts(rows[0])
+                texts = rows[0] if size > json_memory.LITTLE and count == 1 else ()
+                if any(isinstance(one, str) and json_memory.is_too_much(one) for one in texts):
+                    raise damaged("a text in it needs too much memory", str(self._folder))
                 yield rows
         except UnicodeDecodeError:  # SQLite's message about a damaged schema
             raise damaged("a text in it is not UTF-8", str(self._folder)) from None
@@ -101,11 +102,6 @@ class Limits:
                 raise damaged(error, str(self._folder)) from None
             # An exception from a signal handler also interrupts the query.
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
-
-    def _check_texts(self, row: tuple[object, ...]) -> None:
-        for value in row:
-            if isinstance(value, str) and json_memory.is_too_much(value):
-                raise damaged("a text in it needs too much memory", str(self._folder))
 
     def _size_now(self) -> int:
         """Return the present size in bytes of the run's file and its log. Both may grow."""

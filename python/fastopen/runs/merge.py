@@ -8,36 +8,34 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.contract.clients import CLIENTS
-from fastopen.experiments import Experiment, Plan, PlannedJob, Shard
+from fastopen.experiments import Plan, Shard, repeats_to_the_byte
 from fastopen.experiments.shard import ranges
 from fastopen.runs import database as files
 from fastopen.runs.limits import damaged
 from fastopen.runs.packets import FOLDER, kept_packets, packets_name
-from fastopen.runs.resume import check_same, planned_anew
-from fastopen.runs.store import RunStore, set_fact, write_facts, write_jobs
+from fastopen.runs.resume import check_same, planned_again
+from fastopen.runs.store import NONE, Attempts, RunStore, set_fact, write_facts, write_jobs
 
 Load = tuple[str, str]
 """The ids of a job and of a load in it."""
-_LOADS: Final = """
-SELECT jobs.id, loads.id, attempt, record_zlib, valid, plt_ns, requests, connections,
-    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms
+_FIGURES: Final = (
+    "valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid"
+)
+"""Columns that a load in virtual time repeats exactly."""
+_LOADS: Final = f"""
+SELECT jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
 FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
-"""
-_ADD_LOAD: Final = """
-INSERT INTO loads (number, job, id, attempt, cell, repeat, valid, plt_ns, requests, connections,
-    syn_data_connections, handshakes_ns, retransmitted, invalid, started_unix_ms)
+"""  # noqa: S608  # our own text
+_ADD_LOAD: Final = f"""
+INSERT INTO loads (number, job, id, attempt, cell, repeat, {_FIGURES}, started_unix_ms)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_FIGURES: Final = """
-SELECT valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid
-FROM loads WHERE number = ?
-"""
+"""  # noqa: S608  # our own text
+_LOAD_FIGURES: Final = f"SELECT {_FIGURES} FROM loads WHERE number = ?"  # noqa: S608  # our own text
 _WORLDS: Final = """
 SELECT jobs.id, rtt_us_asked, rtt_us_measured, record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job
 ORDER BY worlds.number
@@ -50,6 +48,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
+    """The outcome of a merge."""
+
     folder: Path
     asked: int
     """Number of loads in the experiment."""
@@ -71,11 +71,10 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
         experiment = first.experiment()
-        merging = _Merging(planned_anew(first, experiment), first)
+        merging = _Merging(planned_again(first, experiment), first)
     for folder in folders:
         with closing(RunStore.open(folder)) as part:
             merging.look_at(part)
-    merging.number()
     database, lock = files.create(output, lambda database: merging.write(database, output))
     RunStore(database, output, lock).close()
     return merging.merged(output)
@@ -92,8 +91,6 @@ class _Part:
     asked: int
     jobs: frozenset[str]
     owed: int
-    taken: set[Load] = field(default_factory=set)
-    """The loads that the merged run takes from this part."""
     again: int = 0
     """Number of settled loads of this part that the merged run takes from other parts."""
 
@@ -113,12 +110,12 @@ class _Merging:
         self._loads = {one.job.id: {load.id for load in one.job.loads} for one in plan.jobs}
         self._parts: list[_Part] = []
         self._folders: set[Path] = set()
-        self._source: dict[Load, int] = {}  # index of a part
-        self._settled: set[Load] = set()
-        self._attempts: dict[Load, int] = {}
+        self._chosen: dict[Load, tuple[_Part, Attempts]] = {}
+        """The part from which the merged run takes each load, and the attempts there."""
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def look_at(self, run: RunStore) -> None:
+        """Check a part, and choose the loads to take from it instead of from earlier parts."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -126,29 +123,22 @@ class _Merging:
         jobs = run.jobs()
         self._check(run, jobs)
         attempts, asked = run.attempts(), run.loads_asked()
-        settled = {load for load, made in attempts.items() if made.settled}
         part = _Part(
             *(run.folder, run.shard, run.status, run.environment, asked),
             frozenset(jobs),
-            owed=asked - len(settled),
+            owed=asked - sum(made.settled for made in attempts.values()),
         )
         if self._parts:
             _check_alike(self._parts[0], part)
-        number = len(self._parts)
         self._parts.append(part)
         for load, made in attempts.items():
             if load[1] not in self._loads[load[0]]:
                 raise damaged(f"{load[0]} has no load {load[1]}", run.place)
-            before = self._source.get(load)
-            if before is not None and (load in self._settled or load not in settled):
-                part.again += load in settled
-                continue
-            if before is not None:
-                self._parts[before].taken.discard(load)
-            self._source[load] = number
-            self._attempts[load] = made.made
-            part.taken.add(load)
-        self._settled |= settled
+            _, before = self._chosen.get(load, (None, None))
+            if before is None or (made.settled and not before.settled):
+                self._chosen[load] = (part, made)
+            else:
+                part.again += made.settled
 
     def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
         if run.asked_as_kept() != self._kept:
@@ -158,11 +148,8 @@ class _Merging:
                 message = f"was planned for engine {', '.join(there)}, the first run for {', '.join(here)}"
                 raise InputError(message, run.place, "run all shards with one --engine")
         if run.options.get("bodies", {}) != self._options.get("bodies", {}):
-            raise InputError(
-                "used other recorded bodies than the first run",
-                run.place,
-                "run it again with the same inputs",
-            )
+            message = "used other recorded bodies than the first run"
+            raise InputError(message, run.place, "run it again with the same inputs")
         for job, seed in jobs.items():
             planned = self._planned.get(job)
             if planned is None:
@@ -172,13 +159,12 @@ class _Merging:
                 message = "was planned by another version of fastopen"
                 raise InputError(message, run.place, "run it again into a new folder")
 
-    def number(self) -> None:
+    def write(self, database: sqlite3.Connection, output: Path) -> None:
         for planned in self._plan.jobs:
             for load in planned.job.loads:
-                for attempt in range(1, self._attempts.get((planned.job.id, load.id), 0) + 1):
+                _, attempts = self._chosen.get((planned.job.id, load.id), (None, NONE))
+                for attempt in range(1, attempts.made + 1):
                     self._numbers[planned.job.id, load.id, attempt] = len(self._numbers) + 1
-
-    def write(self, database: sqlite3.Connection, output: Path) -> None:
         database.execute(_CACHE)
         first = self._parts[0].environment
         merged = [
@@ -186,9 +172,8 @@ class _Merging:
             for part in self._parts
         ]
         write_facts(database, self._plan, {**first, "merged": merged}, self._options)
-        set_fact(
-            database, "status", "finished" if len(self._settled) == self._plan.loads() else "interrupted"
-        )
+        complete = self._done() == self._plan.loads()
+        set_fact(database, "status", "finished" if complete else "interrupted")
         write_jobs(database, self._plan.jobs)
         of_job = dict(database.execute("SELECT id, number FROM jobs"))
         try:
@@ -203,7 +188,7 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        taken = {job for job, _ in part.taken}
+        taken = {job for job in part.jobs if any(self._is_from(part, job, load) for load in self._loads[job])}
         database.executemany(_ADD_LOAD, self._taken(part, run, database, of_job))
         worlds = ((of_job[job], *world) for job, *world in run.rows_of(_WORLDS) if job in taken)
         database.executemany(_ADD_WORLD, worlds)
@@ -213,43 +198,48 @@ class _Merging:
     def _taken(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield rows for the loads that are taken from a part, and write their records into the database."""
+        """Yield rows for the loads that are taken from a part, and write their records into the database.
+
+        Raises InputError if a load in virtual time differs from the same load taken from another part."""
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
+            if number is None:  # an attempt that is not taken, or a load that was written meanwhile
+                continue
             planned = self._planned[job]
-            if (job, load) in part.taken and number is not None:
+            source, made = self._chosen[job, load]
+            if source is part:
                 database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
                 yield (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
-            elif (job, load) in self._settled and _repeatable(self._plan.experiment, planned):
-                self._check_equal(part, database, (job, load), attempt, figures[:-1])
-
-    def _check_equal(
-        self, part: _Part, database: sqlite3.Connection, load: Load, attempt: int, figures: Sequence[Any]
-    ) -> None:
-        """Raise InputError if a load in virtual time differs from the same load taken from another part."""
-        number = self._numbers.get((*load, attempt))
-        kept = None if number is None else database.execute(_FIGURES, (number,)).fetchone()
-        if kept is not None and kept != tuple(figures):
-            other = self._parts[self._source[load]]
-            message = (
-                f"{part.name} and {other.name} differ in {' '.join(load)}, which virtual time repeats exactly"
-            )
-            raise InputError(message, remedy="one of them is wrong: run both again")
+            elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
+                kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
+                # A later part may hold the load that the merged run takes.
+                if kept is not None and kept != tuple(figures[:-1]):
+                    message = f"{part.name} and {source.name} differ in {job} {load}"
+                    remedy = "one of them is wrong: run both again"
+                    raise InputError(f"{message}, which virtual time repeats exactly", remedy=remedy)
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
         if not (part.folder / FOLDER).is_dir():
             return
         (output / FOLDER).mkdir(exist_ok=True)
         for row in run.loads():
-            kept, number = kept_packets(part.folder, row), self._numbers.get((row.job, row.load, row.attempt))
-            if (row.job, row.load) in part.taken and kept is not None and number is not None:
+            number = self._numbers.get((row.job, row.load, row.attempt))
+            if number is None or not self._is_from(part, row.job, row.load):
+                continue
+            if (kept := kept_packets(part.folder, row)) is not None:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
+
+    def _is_from(self, part: _Part, job: str, load: str) -> bool:
+        """Return True if the merged run takes a load from `part`."""
+        return self._chosen.get((job, load), (None, NONE))[0] is part
+
+    def _done(self) -> int:
+        return sum(made.settled for _, made in self._chosen.values())
 
     def merged(self, output: Path) -> Merged:
         twice = tuple(f"{part.name}: {part.again} loads" for part in self._parts if part.again)
-        done = len(self._settled)
-        missing = tuple(self._missing()) if done < self._plan.loads() else ()
-        return Merged(output, self._plan.loads(), done, missing, twice)
+        asked, done = self._plan.loads(), self._done()
+        return Merged(output, asked, done, tuple(self._missing()) if done < asked else (), twice)
 
     def _missing(self) -> Iterator[str]:
         for part in self._parts:
@@ -291,10 +281,3 @@ def _check_alike(first: _Part, part: _Part) -> None:
             shown = " and ".join(sorted(one[:16] for one in here | there))
             message = f"ran with another {what} than {first.name}: {shown}"
             raise InputError(message, part.name, "run it again with the same one")
-
-
-def _repeatable(experiment: Experiment, planned: PlannedJob) -> bool:
-    """Return True if a job always gives the same figures: in virtual time and with a deterministic client."""
-    if planned.comparison.engine != "virtual":
-        return False
-    return CLIENTS[experiment.setups[planned.comparison.setup].client.kind].deterministic

@@ -5,6 +5,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -21,8 +22,7 @@ from fastopen.pages import Page
 from fastopen.runs import database as files
 from fastopen.runs.facts import SHAPES
 from fastopen.runs.limits import Limits, damaged
-from fastopen.runs.listing import Listing
-from fastopen.runs.rows import LoadRow
+from fastopen.runs.rows import Listing, LoadRow
 
 _LOADS = """
 SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
@@ -71,8 +71,6 @@ class RunReader(Closing):
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
         self._limits: Limits | None = None
-        self._sizes: dict[str, int] = {}
-        self._cell_count: int | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -81,15 +79,12 @@ class RunReader(Closing):
         run = cls(database, folder)
         run._limits = limits
         try:
-            run._check_jobs()
+            for job, page in run._rows(_WITHOUT_CELL):
+                raise damaged(f"job {job} of {page} belongs to no cell", run.place)
         except BaseException:
             run.close()
             raise
         return run
-
-    def _check_jobs(self) -> None:
-        for job, page in self._rows(_WITHOUT_CELL):
-            raise damaged(f"job {job} of {page} belongs to no cell", self.place)
 
     def close(self) -> None:
         self._database.close()
@@ -169,8 +164,7 @@ class RunReader(Closing):
 
     def repeats(self) -> int:
         """Return the largest number of repeats of a comparison; 0 for an empty shard."""
-        ((last,),) = self._rows("SELECT max(repeat) FROM jobs")
-        return 0 if last is None else int(last) + 1
+        return self._number("SELECT max(repeat) + 1 FROM jobs")
 
     @property
     def shard(self) -> Shard | None:
@@ -190,23 +184,20 @@ class RunReader(Closing):
             raise InputError(f"no job {job!r}", self.place, remedy)
 
     def loads_asked(self) -> int:
-        ((asked,),) = self._rows("SELECT sum(json_array_length(loads)) FROM jobs")
-        return int(asked or 0)
+        return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
         """Return the number of finished loads. Repeated loads count once."""
-        ((done,),) = self._rows("SELECT count(*) FROM loads WHERE attempt = 1")
-        return int(done)
+        return self._number("SELECT count(*) FROM loads WHERE attempt = 1")
 
     def attempts_done(self) -> int:
-        ((done,),) = self._rows("SELECT count(*) FROM loads")
-        return int(done)
+        return self._number("SELECT count(*) FROM loads")
 
     def loads(self) -> list[LoadRow]:
         """Return the rows of all loads, without records, in the order of writing."""
         with self._short_rows("SELECT number, id FROM jobs") as numbered:
             jobs = dict(numbered)
-        self._count_cells()  # do this first: the experiment is too long for _short_rows
+        _ = self._cell_count  # do this first: the experiment is too long for _short_rows
         with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
             return [self._load_row(row, jobs[row[0]]) for row in rows]
 
@@ -222,11 +213,8 @@ class RunReader(Closing):
 
     def listed_count(self, listing: Listing) -> int:
         where, values = listing.condition
-        ((count,),) = self._rows(
-            f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}",  # noqa: S608  # ours
-            values,
-        )
-        return int(count)
+        query = f"SELECT count(*) FROM loads JOIN jobs ON jobs.number = loads.job {where}"  # noqa: S608
+        return self._number(query, values)
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """Map each cell with loads to its numbers of finished and valid loads. Only last attempts count."""
@@ -282,9 +270,11 @@ class RunReader(Closing):
             raise damaged(f"the record of {job} {load} has requests of another page", self.place)
         return record
 
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {name: len(page.resources) for name, page in self.pages().items()}
+
     def _resources(self, job: str) -> int:
-        if not self._sizes:
-            self._sizes = {name: len(page.resources) for name, page in self.pages().items()}
         pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
@@ -296,8 +286,7 @@ class RunReader(Closing):
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        rows = self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job")
-        return list(rows)
+        return list(self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str) -> Iterator[Any]:
         """Yield the rows of a query over the whole run. The limits on its cost apply."""
@@ -309,6 +298,11 @@ class RunReader(Closing):
                 yield from self._database.execute(query, values)
         else:
             yield from self._limits.rows(query, values, lookup=lookup)
+
+    def _number(self, query: str, values: tuple[object, ...] = ()) -> int:
+        """Return the only value of a query; 0 if it is null."""
+        ((value,),) = self._rows(query, values)
+        return int(value or 0)
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
@@ -342,14 +336,13 @@ class RunReader(Closing):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise damaged(f"{what}: {error!r}", self.place) from None
 
-    def _count_cells(self) -> int:
-        self._cell_count = len(self.cells())
-        return self._cell_count
+    @cached_property
+    def _cell_count(self) -> int:
+        return len(self.cells())
 
     def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        cells = self._cell_count if self._cell_count is not None else self._count_cells()
         _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
-        if not 0 <= cell < cells:
+        if not 0 <= cell < self._cell_count:
             raise damaged(f"{job} {load} belongs to a missing cell", self.place)
         # Convert the values, because SQLite has neither booleans nor lists.
         valid, later, invalid = valid != 0, later != 0, _reasons(invalid)

@@ -1,11 +1,13 @@
-"""Restore the plan of a kept run, and compare the run with the requested experiment."""
+"""Restore the plan of a kept run, and compare the run with the requested experiment and bodies."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fastopen.common.errors import InputError
+from fastopen.engines.base import Bodies
 from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
 from fastopen.runs.limits import damaged
@@ -21,7 +23,7 @@ def stored_plan(run: RunReader) -> Plan:
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
-    plan = planned_anew(run, longest)
+    plan = planned_again(run, longest)
     planned = {one.job.id: one for one in plan.jobs if one.job.id in jobs}
     if plan.cells != tuple(cells) or {job: one.job.seed for job, one in planned.items()} != jobs:
         message = "was started by another version of fastopen, which planned it differently"
@@ -29,7 +31,7 @@ def stored_plan(run: RunReader) -> Plan:
     return replace(plan, experiment=experiment, jobs=tuple(planned.values()))
 
 
-def planned_anew(run: RunReader, experiment: Experiment) -> Plan:
+def planned_again(run: RunReader, experiment: Experiment) -> Plan:
     """Plan an experiment with the pages of a run. Raises InputError if the run is damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
@@ -54,6 +56,28 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
         more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
         message = "holds a different experiment: it has " + ", ".join(found[:SHOWN_DIFFERENCES]) + more
         raise InputError(message, run.place, remedy)
+
+
+def bodies_digests(bodies: Bodies) -> dict[str, str]:
+    """Return the SHA-256 of each page's recorded bodies, by page name. Pages without bodies are omitted."""
+    digests = {}
+    for page, of_page in bodies.items():
+        if of_page:
+            digest = hashlib.sha256()
+            for index, body in sorted(of_page.items()):
+                digest.update(f"{index} {len(body)}\n".encode())
+                digest.update(body)
+            digests[page] = digest.hexdigest()
+    return digests
+
+
+def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
+    """Raise InputError if a page's bodies do not match `kept`, the digests from the start of the run."""
+    found = bodies_digests(bodies)
+    for page in dict.fromkeys([*kept, *found]):
+        if kept.get(page) != found.get(page):
+            message = f"page {page} was served other recorded bodies when this run started"
+            raise InputError(message, place, "give the unchanged inputs again: fastopen resume RUN INPUT...")
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import sqlite3
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +18,6 @@ from fastopen.engines.base import ATTEMPTS, PacketFile
 from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
-from fastopen.runs.disk import DiskSync
 from fastopen.runs.packets import keep_packets
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
@@ -31,6 +32,45 @@ class Attempts:
 
 
 NONE: Final = Attempts(0, settled=False)
+# The shortest time between two flushes of commits to the disk.
+FLUSH_INTERVAL_S: Final = 0.1
+
+
+class DiskSync:
+    """A thread that flushes a file soon after each `wake`, at most once in FLUSH_INTERVAL_S.
+
+    The caller of `wake` does not wait, because a flush takes as long as a load in virtual time. The kernel
+    holds the data of a commit until the flush. If the machine stops before, resuming repeats the lost loads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._dirty = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="disk-sync", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._dirty.set()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._dirty.set()
+        self._thread.join()
+        self._flush()
+        os.close(self._descriptor)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            self._flush()
+            self._closing.wait(FLUSH_INTERVAL_S)
+
+    def _flush(self) -> None:
+        # If the disk fails here, the next commit fails, too, and reports the error.
+        with contextlib.suppress(OSError):
+            os.fdatasync(self._descriptor)
 
 
 class RunStore(RunReader):
@@ -105,39 +145,34 @@ class RunStore(RunReader):
 
     def pending(self) -> dict[str, list[str]]:
         """Map each job to the ids of its loads that must be run or repeated, in the order of the plan."""
-        with self._understanding("the plan"):
-            return self._pending()
-
-    def _pending(self) -> dict[str, list[str]]:
-        attempts = self._attempts()
+        attempts = self.attempts()
         owed: dict[str, list[str]] = {}
-        for job, loads in self._rows("SELECT id, loads FROM jobs ORDER BY number"):
-            missing = [load for load in json.loads(loads) if not attempts.get((job, load), NONE).settled]
-            if missing:
-                owed[job] = missing
+        with self._understanding("the plan"):
+            for job, loads in self._rows("SELECT id, loads FROM jobs ORDER BY number"):
+                missing = [load for load in json.loads(loads) if not attempts.get((job, load), NONE).settled]
+                if missing:
+                    owed[job] = missing
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
         """Map the (job, load) pair of every load that was attempted to its attempts."""
-        with self._understanding("a load"):
-            return self._attempts()
-
-    def _attempts(self) -> dict[tuple[str, str], Attempts]:
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
         # Rows come in the order of attempts, and the last attempt decides.
-        for job, load, attempt, cell, valid, invalid in self._rows(
+        rows = self._rows(
             "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
-        ):
-            before = found.get((job, load), NONE).made
-            if attempt != before + 1:
-                raise ValueError(f"attempt {attempt} of {job} {load} follows attempt {before}")
-            again = not valid and attempt < attempts_for(
-                [kind for kind, _ in json.loads(invalid)], exact=cell in exact
-            )
-            found[job, load] = Attempts(attempt, settled=not again)
+        )
+        with self._understanding("a load"):
+            for job, load, attempt, cell, valid, invalid in rows:
+                before = found.get((job, load), NONE).made
+                if attempt != before + 1:
+                    raise ValueError(f"attempt {attempt} of {job} {load} follows attempt {before}")
+                settled = bool(valid) or attempt >= attempts_for(
+                    (kind for kind, _ in json.loads(invalid)), exact=cell in exact
+                )
+                found[job, load] = Attempts(attempt, settled)
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
@@ -160,7 +195,7 @@ class RunStore(RunReader):
         """
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
-            *(record.id, record.job, record.id, planned.cells[record.id], planned.repeat, record.valid),
+            *(record.id, record.id, planned.cells[record.id], planned.repeat, record.valid),
             *(record.plt_ns, len(record.requests), record.connection_count, record.syn_data_connections),
             *(handshakes_in_a_row_ns(planned.job.page, record), record.retransmitted),
             *(record.started_unix_ms, reasons, record.job),
@@ -169,8 +204,7 @@ class RunStore(RunReader):
             added = database.execute(
                 "INSERT INTO loads (job, id, attempt, cell, repeat, valid, plt_ns, requests, connections,"
                 " syn_data_connections, handshakes_ns, retransmitted, started_unix_ms, invalid)"
-                " SELECT number, ?, 1 + (SELECT count(*) FROM loads AS earlier JOIN jobs AS its"
-                " ON its.number = earlier.job WHERE its.id = ? AND earlier.id = ?),"
+                " SELECT number, ?, 1 + (SELECT count(*) FROM loads WHERE job = jobs.number AND id = ?),"
                 " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs WHERE jobs.id = ?",
                 row,
             )

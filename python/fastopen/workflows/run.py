@@ -42,7 +42,7 @@ from fastopen.runs import (
     remove_run,
     stored_plan,
 )
-from fastopen.runs.bodies import bodies_digests, check_bodies
+from fastopen.runs.resume import bodies_digests, check_bodies
 from fastopen.workflows.congestion import check_congestion_controls
 from fastopen.workflows.engines import EngineSet, auto_engine
 
@@ -96,7 +96,7 @@ class RunOptions:
             "library": [_absolute(path) for path in self.library],
             "lenient": self.lenient,
             "max_unpacked": self.max_unpacked,
-            "watched": asdict(self.watched),
+            "watched": self.watched.model_dump(),
             **({} if self.shard is None else {"shard": str(self.shard)}),
         }
 

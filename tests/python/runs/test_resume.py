@@ -25,7 +25,7 @@ from fastopen.experiments import Plan, make_plan
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
-from fastopen.runs.disk import DiskSync
+from fastopen.runs.store import DiskSync
 from runs.forked import forked
 
 MakePlan = Callable[..., Plan]

@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Return the name for `--kernel`."""
+        """Return the name by which `--kernel` selects this kernel."""
         return self.manifest.name
 
     @property

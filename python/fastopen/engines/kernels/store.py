@@ -103,14 +103,8 @@ def _folders() -> list[Path]:
         found = []
     except OSError as error:
         raise MachineError(f"{kernels_folder()} cannot be read: {error}") from None
-    packaged = packaged_kernel()
-    return found if packaged is None else [packaged, *found]
-
-
-def packaged_kernel() -> Path | None:
-    """Return the folder of the kernel in the package fastopen-kernel, or None."""
     spec = find_spec(PACKAGE)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+    return found if spec is None or spec.origin is None else [Path(spec.origin).parent, *found]
 
 
 def _named(asked: str | None) -> Kernel:

@@ -17,6 +17,7 @@ from fastopen.pages.model import Resource
 from fastopen.runs.rows import LoadRow
 
 PAGE: Final = "page_1"
+PHRASES: Final[Mapping[int, str]] = {one.value: one.phrase for one in HTTPStatus}
 HEADERS: Final = "Headers had headersSize bytes; only the listed ones are known."
 
 
@@ -138,14 +139,14 @@ def _timings(
 
 
 def _request(resource: Resource, http: str) -> dict[str, Any]:
-    query = urlsplit(resource.url).query
+    url = urlsplit(resource.url)
     return {
         "method": resource.method,
         "url": resource.url,
         "httpVersion": f"HTTP/{http}",
         "cookies": [],
-        "headers": [_header("Host", urlsplit(resource.url).netloc)],
-        "queryString": [_header(name, value) for name, value in parse_qsl(query, keep_blank_values=True)],
+        "headers": [_header("Host", url.netloc)],
+        "queryString": [_header(name, value) for name, value in parse_qsl(url.query, keep_blank_values=True)],
         "headersSize": resource.request_header_bytes,
         "bodySize": resource.request_body_bytes,
     }
@@ -160,7 +161,7 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
     headers += [_header("Location", redirect)] if redirect else []
     response: dict[str, Any] = {
         "status": status,
-        "statusText": _phrase(status),
+        "statusText": PHRASES.get(status, ""),
         "httpVersion": f"HTTP/{http}" if answered else "unknown",
         "cookies": [],
         "headers": headers if answered else [],
@@ -193,13 +194,6 @@ def _initiator(page: Page, resource: Resource) -> dict[str, str]:
 
 def _header(name: str, value: str) -> dict[str, str]:
     return {"name": name, "value": value}
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
