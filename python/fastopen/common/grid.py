@@ -97,6 +97,11 @@ class Grid:
         words = ", ".join(self.rows[0][number].phrase for number in common)
         return replace(self.picked(kept), subtitle="; ".join(filter(None, (words, self.subtitle))))
 
+    @property
+    def in_words(self) -> bool:
+        """Return True if no column has figures. The HTML report opens such tables."""
+        return all(column.kind != "figure" for column in self.columns)
+
 
 def keys(*headers: str) -> tuple[Column, ...]:
     """Return columns whose entries identify the rows."""
