@@ -25,11 +25,10 @@ class ImportedPage:
     screenshot: bytes | None = None
 
     def __post_init__(self) -> None:
-        for index, length in _lengths(self.bodies).items():
+        bodies = self.bodies
+        if isinstance(bodies, RecordedBodies):
+            lengths = bodies.lengths()
+        else:
+            lengths = {index: len(body) for index, body in bodies.items()}
+        for index, length in lengths.items():
             assert length == self.page.resources[index].body_bytes, f"body {index} has the wrong length"
-
-
-def _lengths(bodies: Mapping[int, bytes]) -> dict[int, int]:
-    if isinstance(bodies, RecordedBodies):
-        return bodies.lengths()
-    return {index: len(body) for index, body in bodies.items()}

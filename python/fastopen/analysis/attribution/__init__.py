@@ -14,4 +14,4 @@ from fastopen.analysis.attribution.slower import (
     with_reasons,
 )
 from fastopen.analysis.attribution.source import Source, read_source
-from fastopen.pages.domains import registrable_domain, third_parties
+from fastopen.pages.describe import registrable_domain, third_parties

@@ -8,7 +8,7 @@ from fastopen.analysis.attribution.curves import Curve, Place
 from fastopen.analysis.attribution.segments import Kind
 from fastopen.common.phrases import capitalised, plural, share, size, time
 from fastopen.pages import Page
-from fastopen.pages.domains import registrable_domain, third_parties
+from fastopen.pages.describe import registrable_domain, third_parties
 
 # Verdicts, each with the smallest part of the page load time that handshakes on the critical path must take.
 LENDS_ITSELF: Final = (

@@ -16,7 +16,7 @@ from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import first_bytes, stem_of
+from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
@@ -24,7 +24,6 @@ from fastopen.pages.importers.messages import head_bytes, http_exchange, without
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.progress import Progress, silent
 
 # A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")

@@ -18,14 +18,13 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import stem_of
+from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import all_wide
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.progress import Progress, silent
 
 _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")

@@ -17,13 +17,12 @@ from fastopen.common.temporary import temporary_file
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
-from fastopen.pages.files import stem_of
+from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.har.recording import read_har
 from fastopen.pages.importers.warc import Archive
 from fastopen.pages.model import Resource
-from fastopen.pages.progress import Progress, silent
 
 # zipfile raises ValueError and struct.error for names, dates and extra fields that it cannot decode.
 _DAMAGE: Final = (

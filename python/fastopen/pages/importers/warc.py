@@ -26,7 +26,7 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
-from fastopen.pages.files import GZIP, stem_of, unpacked_start
+from fastopen.pages.files import GZIP, Progress, silent, stem_of, unpacked_start
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
@@ -34,7 +34,6 @@ from fastopen.pages.importers.messages import http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.model import HttpVersion
-from fastopen.pages.progress import Progress, silent
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")

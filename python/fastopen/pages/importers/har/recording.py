@@ -12,9 +12,9 @@ from fastopen.pages.files import stem_of
 from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, PageHead
-from fastopen.pages.importers.har.body_stripper import BodyStripper
 from fastopen.pages.importers.har.creator_switches import Writer, writer_of
 from fastopen.pages.importers.har.entry import is_cached, read_entry
+from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
@@ -265,7 +265,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     """Return the entries that are not from a cache, and link redirects and preflights. A cached root document
     is kept, because every page needs a root."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
-    cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
+    cached = {one for one in entries if is_cached(Parts(raws[one.order]), one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]
     first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
     if fetched and first in cached and first is not None and first.type == "document":
