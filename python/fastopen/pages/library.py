@@ -143,8 +143,10 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 
 
 def _load_file(
-    path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
+    path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
+    """Return the pages of a file. The URLs of a list are looked up in `library`. With None, a list is
+    refused: the file is in a library itself, so its list might refer to this file."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -158,6 +160,8 @@ def _load_file(
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
         text = file.rest(MAX_LIST_CHARACTERS)
     _reject_foreign(text, path)
+    if library is None:
+        raise InputError("is a list of URLs, not a page", str(path))
     return _load_list(text, path, library, lenient)
 
 
@@ -248,7 +252,7 @@ class Library:
                 if source.is_dir():
                     self._look_into(source, keys)
                 else:
-                    for imported in _load_file(source, (), self._lenient):
+                    for imported in _load_file(source, None, self._lenient):
                         for key in _keys(imported.page.url):
                             self._known.setdefault(key, imported)
 
