@@ -16,9 +16,9 @@ from fastopen.common.csv_cells import as_written
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.files import FileProgress, Progress, part_of, silent
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
+from fastopen.pages.recording import ImportedPage
 from fastopen.pages.where import Kind, Where
 
 TEXTS: Final = ("file", "page", "url", "initiators", "digest")

@@ -17,10 +17,10 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
 from fastopen.pages.files import FileProgress, Progress, TextFile, part_of, silent
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import NoPageError, import_file, import_folder
 from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
+from fastopen.pages.recording import ImportedPage
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")

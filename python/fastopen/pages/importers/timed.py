@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.assemble import Edge, check_size, page_of
 from fastopen.pages.importers.coerce import MAX_MS
@@ -16,7 +15,7 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import main_document
 from fastopen.pages.model import Phase
 from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
-from fastopen.pages.recording import Carrier, RecordedExchange, Recording
+from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
 # A request that seems to start up to this long before the end of the previous response was sent after it.
