@@ -25,7 +25,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, also from a string (WebPageTest writes some); None for everything else."""
+    """Return a finite number, also from a string (as WebPageTest writes some); None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -66,10 +66,7 @@ def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
 
 def header(fields: Pairs, name: str) -> str | None:
     """Return the value of the first field with this name (in lower case); None if there is none."""
-    for found, value in fields:
-        if found == name:
-            return value
-    return None
+    return next((value for found, value in fields if found == name), None)
 
 
 def moment_ms(value: object) -> float | None:

@@ -83,8 +83,8 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the index of the latest entry with this URL before entry `before`; if it is a redirect, of
-        the last entry that its chain of redirects had reached by then. None if there is no such entry."""
+        """Return the index of the latest entry with this URL among the entries before index `before`; None if
+        there is none. For a redirect, return the index of the last entry that it has led to so far."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -96,8 +96,9 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. Of several in a call stack,
-        choose the one that arrived last before the request, which waited for it, or else the first."""
+        """Return the index of the recorded initiator; None if it is unknown. If a call stack has several
+        scripts, choose the script that arrived last before the request, because the request waited for it. If
+        none had arrived, choose the first script."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]

@@ -27,22 +27,17 @@ _PRELOADED: Final[dict[str, ResourceType]] = {
 }  # fmt: skip
 _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
     "script": (("src", "script"), ("href", "script"), ("xlink:href", "script")),
-    "img": (("src", "image"),),
     "image": (("href", "image"), ("xlink:href", "image"), ("src", "image")),
     "use": (("href", "image"), ("xlink:href", "image")),
-    "input": (("src", "image"),),
-    "iframe": (("src", "document"),),
-    "frame": (("src", "document"),),
     "embed": (("src", None),),
     "object": (("data", None),),
     "audio": (("src", "media"),),
     "video": (("src", "media"), ("poster", "image")),
     "source": (("src", "media"),),
     "track": (("src", "media"),),
-    "body": (("background", "image"),),
-    "table": (("background", "image"),),
-    "td": (("background", "image"),),
-    "th": (("background", "image"),),
+    **dict.fromkeys(("img", "input"), (("src", "image"),)),
+    **dict.fromkeys(("iframe", "frame"), (("src", "document"),)),
+    **dict.fromkeys(("body", "table", "td", "th"), (("background", "image"),)),
 }
 # Attributes that list several images, of which a browser loads one.
 _CHOICES: Final = frozenset(["srcset", "imagesrcset"])
@@ -136,7 +131,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references. lxml calls its methods for each tag, text and comment."""
+    """Collects references. lxml calls its methods for each tag and text, but not for comments."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -177,9 +172,6 @@ class _Collector:
     def data(self, text: str) -> None:
         if self._style is not None:
             self._style.append(text)
-
-    def comment(self, text: str) -> None:
-        """Ignore comments."""
 
     def close(self) -> None:
         """Do nothing at the end of the document. lxml requires this method."""
