@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable
 
 from fastopen.common.errors import InputError
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.library import load_pages
+from fastopen.pages.recording import ImportedPage
 
 _HEAD = (
     "page",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import shutil
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Final
+from tempfile import SpooledTemporaryFile
+from typing import Final
 
-from fastopen.common.temporary import filling, temporary_file
+from fastopen.common.temporary import filling
 
 # Larger stores use a file, so that a recording of 100 MB does not take up 100 MB of memory.
 _IN_MEMORY_BYTES: Final = 16 * 2**20
@@ -19,26 +18,19 @@ class BodyStore:
     """Stores bodies to read them on demand. A temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = io.BytesIO()
+        self._file = SpooledTemporaryFile(prefix="fastopen-")  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._end = 0
 
     def add(self, data: bytes) -> StoredBody:
-        if self._end + len(data) > _IN_MEMORY_BYTES and isinstance(self._file, io.BytesIO):
-            self._move()
-        self._file.seek(self._end)
         with filling():
+            if self._end + len(data) > _IN_MEMORY_BYTES:
+                self._file.rollover()
+            self._file.seek(self._end)
             self._file.write(data)
         stored = StoredBody(self, self._end, len(data))
         self._end += len(data)
         return stored
-
-    def _move(self) -> None:
-        file = temporary_file()
-        weakref.finalize(self, file.close)
-        self._file.seek(0)
-        with filling():
-            shutil.copyfileobj(self._file, file)
-        self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
         with filling():  # seek flushes the file's write buffer, which fails if the disk is full
@@ -59,7 +51,8 @@ class StoredBody:
 
 
 class RecordedBodies(Mapping[int, bytes]):
-    """Maps resource indices to bodies, read from the store on access. `heads` has the response heads."""
+    """Maps the indices of resources to their bodies, which are read from the store on access. `heads` maps
+    indices to response heads."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)
@@ -75,5 +68,5 @@ class RecordedBodies(Mapping[int, bytes]):
         return len(self._stored)
 
     def lengths(self) -> dict[int, int]:
-        """Map each index to the body's length in bytes, without reading the bodies."""
+        """Map each index to the length of its body in bytes, without reading the bodies."""
         return {index: stored.length for index, stored in self._stored.items()}

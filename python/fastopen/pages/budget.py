@@ -30,11 +30,13 @@ _SEARCH_BYTES: Final = 50_000
 _BYTES_A_STEP: Final = 512
 # Memory for the values that are read from one file: an eighth of the input's limit, so 128 MiB by default.
 _KEPT_SHARE: Final = 8
-# Steps that are counted, in this order, for each entry, record or file; for each line of a head; for each
-# position that is tried as the start of a record; and for each reference that is resolved.
+# Steps for each entry, record or file.
 ENTRY_STEPS: Final = 100
+# Steps for each line of a head or list.
 LINE_STEPS: Final = 2
+# Steps for each position that is tried as the start of a record.
 GUESS_STEPS: Final = 20
+# Steps for each reference that is resolved.
 NAME_STEPS: Final = 5
 _BLOCK: Final = 2**20
 

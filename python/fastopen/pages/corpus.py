@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from fastopen.common.csv_cells import as_written
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import FileProgress, Progress, part_of, silent
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
-from fastopen.pages.progress import FileProgress, Progress, part_of, silent
+from fastopen.pages.recording import ImportedPage
 from fastopen.pages.where import Kind, Where
 
 TEXTS: Final = ("file", "page", "url", "initiators", "digest")
@@ -115,8 +115,8 @@ def load_chosen(
         message = f"{choice.where!r} matched none of {total:,} pages"
         raise InputError(message, "--where", f"{shown} for its values")
     if choice.sample is not None and choice.sample < len(found):
-        drawn = {id(one) for one in sorted(found, key=lambda one: one.rank(choice.seed))[: choice.sample]}
-        found = [one for one in found if id(one) in drawn]
+        ranks = sorted(range(len(found)), key=lambda number: found[number].rank(choice.seed))
+        found = [found[number] for number in sorted(ranks[: choice.sample])]
     return _loaded(found, progress, reading)
 
 
@@ -127,16 +127,14 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
+    """Yield the pages of one input: an index, a corpus folder, or anything that `load_pages` accepts."""
     if is_index(given):
         yield from read_index(given)
         return
     files = list(corpus_files([given])) if given.is_dir() else []
     if not files:
-        for imported in load_pages(
-            [given], library, **reading, progress=lambda _, done, total: progress(done, total)
-        ):
-            facts = page_facts(imported.page, given)
-            yield Candidate(facts, given, imported)
+        loaded = load_pages([given], library, **reading, progress=lambda _, *amounts: progress(*amounts))
+        yield from (Candidate(page_facts(imported.page, given), given, imported) for imported in loaded)
         return
     cores = processes or len(os.sched_getaffinity(0))
     for number, one in enumerate(index_pages(files, **reading, processes=min(cores, len(files)))):
@@ -182,38 +180,25 @@ def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
     """Load the chosen pages, in order. A file is read only once, even if several of its pages are chosen."""
-    files = list(dict.fromkeys(one.file for one in chosen if one.page is None))
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:
             wanted.setdefault(one.file, set()).add(one.facts["digest"])
     pages: dict[tuple[Path, str], ImportedPage] = {}
-    left_out: set[Path] = set()
-    for number, file in enumerate(files):
+    for number, (file, digests) in enumerate(wanted.items()):
         if progress is not None:
-            progress(str(file), number, len(files))
+            progress(str(file), number, len(wanted))
         try:
-            pages |= _chosen_of(file, wanted[file], reading)
+            by_digest = {one.page.digest(): one for one in load_pages([file], **reading)}
+            if digests - by_digest.keys():
+                remedy = "run fastopen page index again, or skip the file with --lenient"
+                raise InputError("is not what it was when it was indexed", str(file), remedy)
+            pages |= {(file, digest): by_digest[digest] for digest in digests}
         except InputError as error:
             if not reading["lenient"]:
                 raise
-            left_out.add(file)
             warnings.warn(f"left out: {error}", LeftOutWarning, stacklevel=3)
-    found = [
-        one.page or pages[one.file, one.facts["digest"]]
-        for one in chosen
-        if one.page or one.file not in left_out
-    ]
-    if not found:
-        raise InputError("no selected page can be read", str(files[0]))
-    return found
-
-
-def _chosen_of(
-    file: Path, digests: set[str], reading: dict[str, Any]
-) -> dict[tuple[Path, str], ImportedPage]:
-    found = {one.page.digest(): one for one in load_pages([file], **reading)}
-    if digests - found.keys():
-        message = "is not what it was when it was indexed"
-        raise InputError(message, str(file), "run fastopen page index again, or skip the file with --lenient")
-    return {(file, digest): found[digest] for digest in digests}
+    found = [one.page or pages.get((one.file, one.facts["digest"])) for one in chosen]
+    if not any(found):
+        raise InputError("no selected page can be read", str(next(iter(wanted))))
+    return [page for page in found if page is not None]

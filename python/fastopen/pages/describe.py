@@ -1,7 +1,11 @@
-"""Collect facts about a page: totals, hosts, resource types, dependencies, notes."""
+"""Collect facts about a page: totals, hosts, third parties, resource types, dependencies, notes."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
+
+from publicsuffixlist import PublicSuffixList
 
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page, Resource
@@ -67,24 +71,43 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
     """Return facts about each host, in order of its first resource. Connections are counted per origin."""
-    found = []
     by_host: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in page.resources:
         by_host[resource.host].append(resource)
-    for host, asked in by_host.items():
-        origins = Counter(urls.origin_of(r.url) for r in asked)
-        found.append(
-            {
-                "host": host,
-                "requests": len(asked),
-                "bytes_up": sum(r.request_header_bytes + r.request_body_bytes for r in asked),
-                "bytes_down": sum(r.response_header_bytes + r.body_bytes for r in asked),
-                "connections": sum(min(CONNECTIONS_PER_HOST, count) for count in origins.values()),
-                "types": _counted(r.type for r in asked),
-            }
-        )
-    return found
+    return [
+        {
+            "host": host,
+            "requests": len(asked),
+            "bytes_up": sum(r.request_header_bytes + r.request_body_bytes for r in asked),
+            "bytes_down": sum(r.response_header_bytes + r.body_bytes for r in asked),
+            "connections": sum(
+                min(CONNECTIONS_PER_HOST, count)
+                for count in Counter(urls.origin_of(r.url) for r in asked).values()
+            ),
+            "types": _counted(r.type for r in asked),
+        }
+        for host, asked in by_host.items()
+    ]
 
 
-def _counted(values: Any) -> dict[str, int]:
+def registrable_domain(host: str) -> str:
+    """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without a
+    registrable domain, such as an IP address, is returned unchanged. publicsuffixlist has its own copy of the
+    Public Suffix List, so no network is needed."""
+    return host if urls.is_address(host) else _suffixes().privatesuffix(host) or host
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+def third_parties(page: Page) -> dict[str, int]:
+    """Map each registrable domain, except the root resource's, to its number of requests, the largest number
+    first. A second domain of the same site, such as a domain for images, counts as a third party."""
+    domains = [registrable_domain(resource.host) for resource in page.resources]
+    return _counted(domain for domain in domains if domain != domains[0])
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))

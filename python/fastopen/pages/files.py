@@ -4,6 +4,7 @@ import codecs
 import gzip
 import os
 import zlib
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path, PurePath
 
@@ -11,7 +12,11 @@ from fastopen.common.closing import Closing
 from fastopen.common.errors import InputError, unreadable
 from fastopen.common.user_files import open_file
 from fastopen.pages import budget
-from fastopen.pages.progress import Progress, silent
+
+# Called with the amount of an input that was read so far and the total, in bytes or files.
+Progress = Callable[[int, int], None]
+# Called with the input that is being read, the amount of all inputs that was read so far, and the total.
+FileProgress = Callable[[str, int, int], None]
 
 GZIP = b"\x1f\x8b"
 _PIECE = 2**20
@@ -23,6 +28,16 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+
+def silent(done: int, total: int) -> None:
+    """Ignore the progress."""
+
+
+def part_of(progress: Progress, number: int, parts: int) -> Progress:
+    """Return a callback for input `number` (from 0) of `parts`, which reports to `progress` as if all inputs
+    were as large as this one."""
+    return lambda done, total: progress(number * total + done, parts * total)
 
 
 class TextFile(Closing):
@@ -62,22 +77,20 @@ class TextFile(Closing):
         characters are white space."""
         while not self._ahead.strip():
             self._ahead = ""  # otherwise read() would return this white space again
-            more = self.read(_SNIFFED)
-            if not more:
+            self._ahead = self.read(_SNIFFED)
+            if not self._ahead:
                 raise InputError("the file is empty", str(self._path), "export it again")
-            self._ahead = more
         return self._ahead.lstrip()[0]
 
     def read(self, size: int) -> str:
         """Return the next characters, decoded from about `size` bytes; "" at the end of the file."""
-        if self._ahead:
-            ahead, self._ahead = self._ahead, ""
-            return ahead
-        while True:
+        text, self._ahead = self._ahead, ""
+        ended = False
+        while not text and not ended:
             data = self._bytes(size)
-            text = self._decoder.decode(data, not data)
-            if text or not data:
-                return text
+            ended = not data
+            text = self._decoder.decode(data, ended)
+        return text
 
     def rest(self, limit: int) -> str:
         """Return the rest of the text. Raises InputError if it is longer than `limit` characters."""

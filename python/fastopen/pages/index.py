@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.common.errors import InputError, MachineError, unreadable
-from fastopen.pages.describe import summary
-from fastopen.pages.domains import third_parties
+from fastopen.pages.describe import summary, third_parties
 from fastopen.pages.library import PAGE_SUFFIX, RECORDING_SUFFIXES, load_pages
 from fastopen.pages.model import Page
 

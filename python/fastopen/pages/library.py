@@ -5,8 +5,9 @@ import io
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,12 +16,11 @@ from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.budget import MAX_UNPACKED_BYTES, begin_file, budget_for
-from fastopen.pages.files import TextFile
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import FileProgress, Progress, TextFile, part_of, silent
 from fastopen.pages.importers import NoPageError, import_file, import_folder
 from fastopen.pages.importers.notes import DAMAGE, SENTENCES
 from fastopen.pages.model import Page, parse_page, read_page
-from fastopen.pages.progress import FileProgress, Progress, part_of, silent
+from fastopen.pages.recording import ImportedPage
 
 PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
@@ -123,23 +123,30 @@ def _load_recordings(
         try:
             found += _load_file(file, library, lenient, part_of(progress, number, len(files)))
         except InputError as error:
-            if not lenient and len(files) > 1:
-                skip = "" if "--lenient" in error.remedy else "skip damaged files with --lenient"
-                remedy = ", or ".join(filter(None, (error.remedy, skip)))
-                raise InputError(error.message, error.place, remedy) from None
-            if not lenient:
+            if lenient:
+                errors.append(error)
+                continue
+            if len(files) == 1:
                 raise
-            errors.append(error)
+            skip = "" if "--lenient" in error.remedy else "skip damaged files with --lenient"
+            remedy = ", or ".join(filter(None, (error.remedy, skip)))
+            raise InputError(error.message, error.place, remedy) from None
     if errors and not found:
         raise errors[0]
-    for one in errors:
-        warnings.warn(f"left out: {one}", LeftOutWarning, stacklevel=4)
+    _warn_of(errors)
     return found
 
 
+def _warn_of(left_out: Iterable[InputError]) -> None:
+    for error in left_out:
+        warnings.warn(f"left out: {error}", LeftOutWarning, stacklevel=5)
+
+
 def _load_file(
-    path: Path, library: Sequence[Path | str], lenient: bool, progress: Progress = silent
+    path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
+    """Return the pages of a file. The URLs of a list are looked up in `library`. With None, a list is
+    refused: the file is in a library itself, so its list might refer to this file."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -153,6 +160,8 @@ def _load_file(
             return found if isinstance(found, list) else [ImportedPage(parse_page(found, str(path)))]
         text = file.rest(MAX_LIST_CHARACTERS)
     _reject_foreign(text, path)
+    if library is None:
+        raise InputError("is a list of URLs, not a page", str(path))
     return _load_list(text, path, library, lenient)
 
 
@@ -166,11 +175,11 @@ def _reject_foreign(text: str, path: Path) -> None:
     if text.startswith("filedesc://"):
         message = "is an ARC, the format before WARC"
         raise InputError(message, str(path), f"convert it: warcio recompress {path.name} FILE.warc.gz")
-    kinds = {"<": "looks like HTML or XML", "\x00": "is a binary file"}
-    for start, kind in kinds.items():
-        if text.lstrip().startswith(start) or (start == "\x00" and start in text):
-            remedy = "give a HAR, WARC, WACZ, page file or list of URLs, or a mirror's folder"
-            raise InputError(f"{kind}, not a page", str(path), remedy)
+    markup = text.lstrip().startswith("<")
+    if markup or "\x00" in text:
+        kind = "looks like HTML or XML" if markup else "is a binary file"
+        remedy = "give a HAR, WARC, WACZ, page file or list of URLs, or a mirror's folder"
+        raise InputError(f"{kind}, not a page", str(path), remedy)
 
 
 def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bool) -> list[ImportedPage]:
@@ -185,8 +194,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
             found.append(shelf.find(entry, place))
     if problems and not (lenient and found):
         raise _all_missing(path, entries, problems)
-    for one in problems:
-        warnings.warn(f"left out: {one}", LeftOutWarning, stacklevel=4)
+    _warn_of(problems)
     return found
 
 
@@ -222,7 +230,7 @@ class Library:
         self._folders = [Path(folder) for folder in folders] + ([packaged] if packaged else [])
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
-        self._unreadable: list[str] = []
+        self._unreadable: list[InputError] = []
         # Folders reached so far that may be mirrors. Each is searched again for every URL.
         self._mirrors: list[Path] = []
         self._files = self._walk()
@@ -232,25 +240,24 @@ class Library:
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")
-        mirrors = iter(self._mirrors)
+        sources = chain([*self._mirrors], self._files)
         while True:
             for key in keys:
                 if key in self._known:
                     return self._known[key]
-            mirror = next(mirrors, None)
-            if mirror is not None:
-                self._look_into(mirror, keys)
-                continue
-            file = next(self._files, None)
-            if file is None:
+            source = next(sources, None)
+            if source is None:
                 raise self._not_found(url, keys, place)
-            if file.is_dir():
-                self._mirrors.append(file)
-                mirrors = iter([file])
-            else:
-                self._take(file)
+            with collected(self._unreadable):
+                if source.is_dir():
+                    self._look_into(source, keys)
+                else:
+                    for imported in _load_file(source, None, self._lenient):
+                        for key in _keys(imported.page.url):
+                            self._known.setdefault(key, imported)
 
     def _walk(self) -> Iterator[Path]:
+        """Yield the page files and HARs of each folder, then the folder itself if it may be a mirror."""
         seen = set()
         for folder in self._folders:
             if not folder.is_dir():
@@ -262,31 +269,16 @@ class Library:
                     seen.add(path.resolve())
                     yield path
             if any(p.is_dir() for p in folder.iterdir()):
+                self._mirrors.append(folder)
                 yield folder
-
-    def _take(self, file: Path) -> None:
-        with self._unreadable_noted():
-            for imported in _load_file(file, (), self._lenient):
-                for key in _keys(imported.page.url):
-                    self._known.setdefault(key, imported)
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
         from fastopen.pages.importers import mirror
 
-        if not mirror.holds(folder):
-            return
-        with self._unreadable_noted():
-            for key in keys:
-                found = mirror.page_in_mirror(folder, key, lenient=self._lenient)
-                if found is not None:
-                    self._known.setdefault(key, found)
-
-    @contextmanager
-    def _unreadable_noted(self) -> Iterator[None]:
-        try:
-            yield
-        except InputError as error:
-            self._unreadable.append(f"{error.place}: {error.message}")
+        for key in keys if mirror.holds(folder) else ():
+            found = mirror.page_in_mirror(folder, key, lenient=self._lenient)
+            if found is not None:
+                self._known.setdefault(key, found)
 
     def _not_found(self, url: str, keys: Sequence[str], place: str) -> InputError:
         known = list(self._known)
@@ -298,7 +290,7 @@ class Library:
         if near:
             remedy += f". Similar: {', '.join(near[:3])}"
         if self._unreadable:
-            remedy += f". Skipped {self._unreadable[0]}"
+            remedy += f". Skipped {self._unreadable[0].place}: {self._unreadable[0].message}"
         return InputError(f"no recording of {url}", place, remedy)
 
 

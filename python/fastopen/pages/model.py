@@ -62,6 +62,9 @@ _LATER_KEYS: Final[dict[str, object]] = {
     "http": None,
 }
 
+# Keys of a resource that a file has even if their values are the defaults.
+_ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
+
 
 def body_is_empty(method: str, status: int) -> bool:
     """Return True if a response to this method with this status has no body (RFC 9110 section 6.4.1)."""
@@ -325,28 +328,24 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return a page file's text without most defaults: a key or resource on each line, for readable diffs."""
+    """Return the text of a page file, with a key or resource on each line for readable diffs. Most keys with
+    default values are left out."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:
         lines.append('  "notes": [\n' + ",\n".join(f"    {_compact(note)}" for note in page.notes) + "\n  ]")
-    rows = (f"    {_compact(_sparse(resource))}" for resource in page.resources)
+    rows = []
+    for resource in page.resources:
+        sparse = resource.model_dump(mode="json", exclude_defaults=True)
+        full = resource.model_dump(mode="json")
+        kept = {key: value for key, value in full.items() if key in sparse or key in _ALWAYS_WRITTEN}
+        rows.append(f"    {_compact(kept)}")
     lines.append('  "resources": [\n' + ",\n".join(rows) + "\n  ]")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def write_page(page: Page, path: Path | str) -> None:
     write_atomic(path, page_json(page))
-
-
-_ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
-
-
-def _sparse(resource: Resource) -> dict[str, Any]:
-    """Return a resource's fields for a file: _ALWAYS_WRITTEN, and all that differ from their defaults."""
-    full = resource.model_dump(mode="json")
-    sparse = resource.model_dump(mode="json", exclude_defaults=True)
-    return {key: full[key] for key in full if key in sparse or key in _ALWAYS_WRITTEN}
 
 
 def _compact(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -40,45 +40,30 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
     """Return the highest rate in any window, which is a lower bound on the link's rate; None if nothing was
     received. The bytes of a response are assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
-    total = _Arrived(arrivals)
+    # A response is a step if it came at once. Otherwise it is a ramp: a slope in bytes per ms from its first
+    # byte, minus the same slope from its end.
+    steps = _running_sum([(first, float(size)) for first, end, size in arrivals if end == first])
+    ramps = [(first, end, size / (end - first)) for first, end, size in arrivals if end > first]
+    changes = [(first, slope) for first, _, slope in ramps] + [(end, -slope) for _, end, slope in ramps]
+    slopes = _running_sum(changes)
+    offsets = _running_sum([(moment, slope * moment) for moment, slope in changes])
+
+    def arrived(moment: float, find: Callable[[list[float], float], int]) -> float:
+        return steps(moment, find) + (moment * slopes(moment, bisect_right) - offsets(moment, bisect_right))
+
     edges = sorted({moment for first, end, _ in arrivals for moment in (first, end)})
     # The bytes in a window change linearly between these start times, so the maximum is at one of them.
     begins = [*edges, *(edge - window_ms for edge in edges)]
-    most = max((total.by(begin + window_ms) - total.before(begin) for begin in begins), default=0.0)
-    return round(most * 8000 / window_ms) or None
+    in_window = (arrived(begin + window_ms, bisect_right) - arrived(begin, bisect_left) for begin in begins)
+    return round(max(in_window, default=0.0) * 8000 / window_ms) or None
 
 
-class _Arrived:
-    """Counts the bytes that had arrived by a moment. A response is a ramp, or a step if it came at once."""
-
-    def __init__(self, arrivals: Sequence[tuple[float, float, int]]) -> None:
-        ramps = [(first, end, size) for first, end, size in arrivals if end > first]
-        self._steps = _Sums([(first, float(size)) for first, end, size in arrivals if end == first])
-        slopes = [(first, end, size / (end - first)) for first, end, size in ramps]
-        # A ramp is a slope that begins at its first byte, minus the same slope from its end.
-        changes = [(first, slope) for first, _, slope in slopes] + [(end, -slope) for _, end, slope in slopes]
-        self._slopes = _Sums(changes)
-        self._offsets = _Sums([(moment, slope * moment) for moment, slope in changes])
-
-    def by(self, moment: float) -> float:
-        """Return the number of bytes that had arrived by this moment, including steps at this moment."""
-        return self._steps.by(moment, inclusive=True) + self._sloped(moment)
-
-    def before(self, moment: float) -> float:
-        return self._steps.by(moment, inclusive=False) + self._sloped(moment)
-
-    def _sloped(self, moment: float) -> float:
-        return moment * self._slopes.by(moment, inclusive=True) - self._offsets.by(moment, inclusive=True)
-
-
-class _Sums:
-    """Running sums: the total amount of all events up to a moment."""
-
-    def __init__(self, events: Sequence[tuple[float, float]]) -> None:
-        ordered = sorted(events)
-        self._moments = [moment for moment, _ in ordered]
-        self._sums = [0.0, *accumulate(amount for _, amount in ordered)]
-
-    def by(self, moment: float, *, inclusive: bool) -> float:
-        find = bisect_right if inclusive else bisect_left
-        return self._sums[find(self._moments, moment)]
+def _running_sum(
+    events: Sequence[tuple[float, float]],
+) -> Callable[[float, Callable[[list[float], float], int]], float]:
+    """Return a function from a moment to the total amount of all (moment, amount) in `events` until then. Its
+    second argument decides if events at the moment itself count: bisect_right (yes) or bisect_left (no)."""
+    ordered = sorted(events)
+    moments = [moment for moment, _ in ordered]
+    sums = [0.0, *accumulate(amount for _, amount in ordered)]
+    return lambda moment, find: sums[find(moments, moment)]

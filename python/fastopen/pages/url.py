@@ -1,11 +1,10 @@
 """Check that URLs have the format of page URLs, and convert other URLs into this format."""
 
-import ipaddress
 import re
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 # All characters that the URL standard leaves unescaped in a path or query, and `%`, which starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
@@ -46,13 +45,13 @@ def problem_of(url: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(_REMEMBERED)
 def host_of(url: str) -> str:
     """Return the host of a valid page URL, without port; IPv6 addresses keep their brackets."""
     return _host_of_netloc(urlsplit(url).netloc)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(_REMEMBERED)
 def is_address(host: str) -> bool:
     """Return True if a host is an IP address; an IPv6 address may have brackets."""
     try:
@@ -74,7 +73,7 @@ def target_of(url: str) -> str:
     return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(_REMEMBERED)
 def cleaned(raw: str, base: str | None = None) -> str | None:
     """Convert `raw`, which may be relative to `base`, to a page URL: remove fragment, user name and default
     port, put the host in lower case, and add escapes. Return None if it is not a valid http or https URL."""
@@ -87,8 +86,8 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
     scheme = parts.scheme.lower()
     if scheme not in DEFAULT_PORTS:
         return None
-    host = _ascii_host(parts)
-    if host is None or port == 0:
+    host = _canonical(_host_of_netloc(parts.netloc).lower())
+    if not host or port == 0:
         return None
     netloc = host if port in (None, DEFAULT_PORTS[scheme]) else f"{host}:{port}"
     path = _escaped(parts.path.replace("\\", "/")) or "/"
@@ -110,24 +109,19 @@ def _host_of_netloc(netloc: str) -> str:
     return host.partition(":")[0]
 
 
-def _ascii_host(parts: SplitResult) -> str | None:
-    """Return the host in lower case and ASCII (international names as in DNS); None if it is invalid."""
-    host = _host_of_netloc(parts.netloc).lower()
+def _canonical(host: str) -> str | None:
+    """Return a host in lower case as the URL standard writes it, with international names as in DNS
+    (https://url.spec.whatwg.org/#host-parsing); None if it is invalid. A host whose last label is a number
+    must be an IPv4 address of four numbers: short notations (127.1) are rejected. An international label must
+    be valid Punycode."""
     if not host.isascii():
         try:
             host = host.encode("idna").decode("ascii").lower()
         except UnicodeError:
             return None
-    return _canonical(host) if host else None
-
-
-def _canonical(host: str) -> str | None:
-    """Return the host as the URL standard writes it (https://url.spec.whatwg.org/#host-parsing); None if it
-    is invalid. A host whose last label is a number must be an IPv4 address of four numbers: short notations
-    (127.1) are rejected. An international label must be valid Punycode."""
     if host.startswith("["):
         try:
-            address = ipaddress.IPv6Address(host.strip("[]"))
+            address = IPv6Address(host.strip("[]"))
         except ValueError:
             return None
         mapped = address.ipv4_mapped
@@ -138,7 +132,7 @@ def _canonical(host: str) -> str | None:
     labels = host.removesuffix(".").split(".")
     if _NUMBER.match(labels[-1]):
         try:
-            return str(ipaddress.IPv4Address(host))
+            return str(IPv4Address(host))
         except ValueError:
             return None
     for label in labels:

@@ -20,7 +20,7 @@ from fastopen.contract import LoadRecord, Network
 from fastopen.engines import LoadDone, Maker, VirtualEngine, find_program, kernels
 from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, read_asked
 from fastopen.pages import Explanation, ImportedPage, Page
-from fastopen.pages.progress import FileProgress
+from fastopen.pages.files import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
 from fastopen.workflows.replays import Calibration, Loads, recorders_network, told_from_queues
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastopen.pages import ImportedPage
-from fastopen.pages.importers.har.body_stripper import BodyStripper
+from fastopen.pages.importers.har.parts import BodyStripper
 from fastopen.pages.importers.har.recording import pages_of_log
 from fastopen.pages.importers.notes import Notes
 

@@ -101,6 +101,12 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
         load_pages([tmp_path / "my.pages"])
 
 
+def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
+    (tmp_path / "list.har").write_text("http://nowhere.test/\n")
+    with pytest.raises(InputError, match=r"Skipped .*list\.har: is a list of URLs, not a page"):
+        load_pages([tmp_path / "list.har"])
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

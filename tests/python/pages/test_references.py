@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.pages.importers.unpack import unpacked
-from fastopen.pages.references import names_in
+from fastopen.pages.references.parsed import names_in
 
 
 def urls(text: str) -> list[str]:

@@ -17,4 +17,4 @@ from fastopen.analysis.attribution.slower import (
     where_slower,
     with_reasons,
 )
-from fastopen.pages.domains import registrable_domain, third_parties
+from fastopen.pages.describe import registrable_domain, third_parties

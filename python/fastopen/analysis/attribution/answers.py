@@ -30,7 +30,7 @@ from fastopen.common.phrases import (
 from fastopen.experiments import Factor
 from fastopen.experiments.factors import RTT
 from fastopen.pages import Page
-from fastopen.pages.domains import registrable_domain, third_parties
+from fastopen.pages.describe import registrable_domain, third_parties
 
 # At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4

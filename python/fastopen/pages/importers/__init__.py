@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.common.errors import InputError, unreadable
-from fastopen.pages.files import GZIP, first_bytes, unpacked_start
-from fastopen.pages.imported import ImportedPage
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.files import GZIP, Progress, first_bytes, silent, unpacked_start
+from fastopen.pages.recording import ImportedPage
 
 # For each format: the first bytes of its files, True if the files may be compressed with gzip, and its
 # module. HARs have no fixed first bytes, see har/recording.py.

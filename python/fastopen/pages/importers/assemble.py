@@ -6,11 +6,10 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.pages.bodies import RecordedBodies
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
-from fastopen.pages.recording import Recording
+from fastopen.pages.recording import ImportedPage, Recording
 
 # Maps a type of resource to the types, besides documents, that may request it. Otherwise: OTHER_ASKERS.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
@@ -60,23 +59,38 @@ def page_of(
 ) -> ImportedPage:
     """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
     initiator. `notes` has the notes on the recording; the notes on the page's exchanges are added to them."""
-    positions = {index: position for position, index in enumerate(edges)}
+    positions: dict[int | None, int | None] = {None: None}
+    positions |= {index: position for position, index in enumerate(edges)}
+    kept = [exchanges[index] for index in edges]
     for edge in list(edges.values())[1:]:
         notes.add(edge.way)
-    for index in edges:
-        if exchanges[index].notes:
-            notes.update(exchanges[index].notes)
+    for one in kept:
+        notes.update(one.notes)
     types = _types(exchanges, edges)
-    others = alternatives or {}
     resources = tuple(
-        _resource(
-            exchanges[index],
-            edge,
-            positions[edge.by] if edge.by is not None else None,
-            types[index],
-            others.get(index, ()),
+        Resource(
+            url=one.url,
+            method=one.method,
+            status=one.status,
+            type=types[index],
+            mime=one.mime,
+            request_header_bytes=one.request_header_bytes,
+            request_body_bytes=one.request_body_bytes,
+            response_header_bytes=one.response_header_bytes,
+            body_bytes=one.body_bytes,
+            server_think_us=edge.think_us,
+            server_send_us=edge.send_us,
+            initiator=positions[edge.by],
+            initiator_at_bytes=edge.at_bytes,
+            processing_us=edge.processing_us,
+            phase=edge.phase,
+            redirect_to=one.location,
+            fresh_s=one.freshness.fresh_s,
+            validator=one.freshness.validator,
+            alternatives=(alternatives or {}).get(index, ()),
+            http=one.http,
         )
-        for index, edge in edges.items()
+        for one, (index, edge) in zip(kept, edges.items(), strict=True)
     )
     page = Page(
         format="fastopen-page/1",
@@ -88,9 +102,8 @@ def page_of(
         notes=notes.sentences(),
         resources=resources,
     )
-    kept = {positions[index]: exchanges[index] for index in edges}
-    bodies = {index: one.recorded for index, one in kept.items() if one.recorded is not None}
-    heads = {index: one.head for index, one in kept.items() if one.head is not None}
+    bodies = {number: one.recorded for number, one in enumerate(kept) if one.recorded is not None}
+    heads = {number: one.head for number, one in enumerate(kept) if one.head is not None}
     return ImportedPage(page, RecordedBodies(bodies, heads), recorded_plt_us, recording)
 
 
@@ -102,34 +115,3 @@ def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, R
         if edge.by is not None and exchanges[edge.by].location == exchanges[index].url:
             types[edge.by] = types[index]
     return types
-
-
-def _resource(
-    exchange: Exchange,
-    edge: Edge,
-    initiator: int | None,
-    of_type: ResourceType,
-    alternatives: tuple[str, ...],
-) -> Resource:
-    return Resource(
-        url=exchange.url,
-        method=exchange.method,
-        status=exchange.status,
-        type=of_type,
-        mime=exchange.mime,
-        request_header_bytes=exchange.request_header_bytes,
-        request_body_bytes=exchange.request_body_bytes,
-        response_header_bytes=exchange.response_header_bytes,
-        body_bytes=exchange.body_bytes,
-        server_think_us=edge.think_us,
-        server_send_us=edge.send_us,
-        initiator=initiator,
-        initiator_at_bytes=edge.at_bytes,
-        processing_us=edge.processing_us,
-        phase=edge.phase,
-        redirect_to=exchange.location,
-        fresh_s=exchange.freshness.fresh_s,
-        validator=exchange.freshness.validator,
-        alternatives=alternatives,
-        http=exchange.http,
-    )

@@ -34,27 +34,20 @@ def freshness_of(
     `headers` are in lower case. Returns UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
-    control = _directives(headers)
+    text = ",".join(value for name, value in headers if name == "cache-control").lower()
+    # Reversed, because the first value counts if a directive occurs twice.
+    control = {name: value.strip() for name, value in reversed(_DIRECTIVE.findall(text))}
     if "no-store" in control:
         return Freshness(0)
     validator = any(coerce.header(headers, name) for name in ("etag", "last-modified"))
     return Freshness(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
 
 
-def _directives(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the values of Cache-Control directives. If a directive occurs twice, the first value counts."""
-    text = ",".join(value for name, value in headers if name == "cache-control").lower()
-    found: dict[str, str] = {}
-    for name, value in _DIRECTIVE.findall(text):
-        found.setdefault(name, value.strip())
-    return found
-
-
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `s-maxage` is ignored, because it is
-    for shared caches."""
+    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `control` has the directives of
+    Cache-Control. `s-maxage` is ignored, because it is for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

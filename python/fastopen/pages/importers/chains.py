@@ -12,7 +12,8 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of redirect targets and preflighted requests, and start them no earlier than it ended."""
+    """Set `before` of the targets of redirects and of the requests that preflights allow. If such a request
+    seems to start before the redirect or preflight ended, move its start to that end."""
     by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
         by_url[entry.url].append(entry)
@@ -51,7 +52,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return (and remember) the first entry of the chain that led to this one, and the number of steps."""
+    """Return the first entry of the chain that led to this entry, and the number of steps between the two.
+    Store the result in `led_by` of all entries in between."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)

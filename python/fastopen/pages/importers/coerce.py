@@ -25,7 +25,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, also from a string (WebPageTest writes some); None for everything else."""
+    """Return a finite number, also from a string (as WebPageTest writes some); None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -47,31 +47,6 @@ def size(value: object) -> int | None:
     return int(found) if found is not None and 0 <= found <= MAX_SIZE else None
 
 
-class Headers(list[tuple[str, str]]):
-    """Header fields as returned by `lowered`. `binary` is True if they had HTTP/2 pseudo-headers."""
-
-    binary = False
-
-
-def has_pseudo_headers(value: object) -> bool:
-    """Return True if pseudo-headers, as in HTTP/2, are among the fields of a HAR's list."""
-    if isinstance(value, Headers):
-        return value.binary
-    for member in value if isinstance(value, list) else ():
-        name = member.get("name") if isinstance(member, dict) else None
-        if isinstance(name, str) and name.startswith(":"):
-            return True
-    return False
-
-
-def headers(value: object) -> list[tuple[str, str]]:
-    """Return the header fields in a HAR's list as `lowered` returns them, without invalid members."""
-    if isinstance(value, Headers):
-        return value
-    members = value if isinstance(value, list) else ()
-    return lowered([(one.get("name"), one.get("value")) for one in members if isinstance(one, dict)])
-
-
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
     """Return (name in lower case, value) of each field, without pseudo-headers. Chrome joins fields of the
     same name (Set-Cookie) with line feeds; such values are split into separate fields."""
@@ -91,10 +66,7 @@ def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
 
 def header(fields: Pairs, name: str) -> str | None:
     """Return the value of the first field with this name (in lower case); None if there is none."""
-    for found, value in fields:
-        if found == name:
-            return value
-    return None
+    return next((value for found, value in fields if found == name), None)
 
 
 def moment_ms(value: object) -> float | None:

@@ -57,7 +57,6 @@ class Exchange:
     method: str = "GET"
     status: int = 200
     mime: str = "application/octet-stream"
-    charset: str | None = None
     coding: str = ""
     request_header_bytes: int = TYPICAL_REQUEST
     request_body_bytes: int = 0

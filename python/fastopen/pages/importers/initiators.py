@@ -3,7 +3,6 @@
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -41,8 +40,8 @@ class InitiatorResolver:
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
         self._texts = TextIndex(entries)
-        # Maps an entry without a recorded initiator to the text that contains its URL.
-        self.namings: dict[int, Naming] = {}
+        # Maps entries without a recorded initiator to the results of TextIndex.naming.
+        self.namings: dict[int, tuple[int, float]] = {}
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
@@ -80,12 +79,12 @@ class InitiatorResolver:
         naming = self._texts.naming(index)
         if naming is not None:
             self.namings[index] = naming
-            return self._held_back(index, entry, naming.owner), "named"
+            return self._held_back(index, entry, naming[0]), "named"
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the index of the latest entry with this URL before entry `before`; if it is a redirect, of
-        the last entry that its chain of redirects had reached by then. None if there is no such entry."""
+        """Return the index of the latest entry with this URL among the entries before index `before`; None if
+        there is none. For a redirect, return the index of the last entry that it has led to so far."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -97,8 +96,9 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. Of several in a call stack,
-        choose the one that arrived last before the request, which waited for it, or else the first."""
+        """Return the index of the recorded initiator; None if it is unknown. If a call stack has several
+        scripts, choose the script that arrived last before the request, because the request waited for it. If
+        none had arrived, choose the first script."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -172,14 +172,6 @@ class InitiatorResolver:
         return latest[1]
 
 
-@dataclass(frozen=True)
-class Naming:
-    """A URL that occurs in the text of the entry `owner`. It ends after the fraction `share` of the text."""
-
-    owner: int
-    share: float
-
-
 class TextIndex:
     """Search the texts of entries for the URLs of other entries. The entries are in order of start."""
 
@@ -189,9 +181,10 @@ class TextIndex:
         self._searches = 0
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
-    def naming(self, index: int) -> Naming | None:
-        """Return the text that contains the URL of an entry: the text that arrived last before the entry
-        started, or else the first text that was arriving then. None if no text contains the URL."""
+    def naming(self, index: int) -> tuple[int, float] | None:
+        """Find a text that contains the URL of an entry: the text that arrived last before the entry started,
+        or else the first text that was arriving then. Return the index of the text's entry, and the fraction
+        of the text after which the URL ends; None if no text contains the URL."""
         entry = self._entries[index]
         self._searches += len(self._owners)
         owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]
@@ -202,7 +195,7 @@ class TextIndex:
             text = self._text(owner)
             offset = find_reference(text, entry.url, self._entries[owner].url) if text else None
             if offset is not None:
-                return Naming(owner, offset / len(text))
+                return owner, offset / len(text)
         return None
 
     @cached_property

@@ -40,6 +40,27 @@ _SUFFIXES: Final[dict[str, ResourceType]] = {
     "webm": "media", "mp3": "media", "m4s": "media", "ts": "media", "ogg": "media", "flv": "media",
     "json": "xhr", "html": "document", "htm": "document", "swf": "other",
 }  # fmt: skip
+_Patterns = tuple[tuple[re.Pattern[str], ResourceType], ...]
+# MIME types that imply a type of resource. Servers use other MIME types, such as text/html, for any type.
+_BY_MIME: Final[_Patterns] = (
+    (re.compile(r"text/css\Z"), "stylesheet"),
+    (re.compile(r"[^/]*/.*(javascript|ecmascript)|text/js\Z"), "script"),
+    (re.compile(r"font/|[^/]*/(font-|x-font|vnd\.ms-fontobject\Z)"), "font"),
+    (re.compile(r"image/"), "image"),
+    (re.compile(r"(audio|video)/"), "media"),
+)
+# Accept headers that imply a type. Browsers send special ones for documents, stylesheets and images.
+_BY_ACCEPT: Final[_Patterns] = (
+    (re.compile(r"text/html|application/xhtml|application/xml,application/xhtml"), "document"),
+    (re.compile(r"text/css"), "stylesheet"),
+    (re.compile(r"image/"), "image"),
+    (re.compile(r".*json"), "xhr"),
+)
+# MIME types that count if neither the patterns above nor the name of the file shows the type.
+_BY_VAGUE_MIME: Final[_Patterns] = (
+    (re.compile(r"(text/html|application/xhtml\+xml)\Z"), "document"),
+    (re.compile(r".*(json|/xml|\+xml)\Z"), "xhr"),
+)
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
@@ -47,11 +68,8 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 def mime_of(declared: str, got: Pairs) -> str:
     """Return `declared` or else the response's Content-Type, if valid, or else application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
-    return next((mime for mime in (declared, listed) if _may_be_sent(mime)), "application/octet-stream")
-
-
-def _may_be_sent(mime: str) -> bool:
-    return bool(_TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
+    valid = (mime for mime in (declared, listed) if _TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
+    return next(valid, "application/octet-stream")
 
 
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
@@ -63,7 +81,20 @@ def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) 
         return _DESTINATIONS[destination]
     if (coerce.header(sent, "x-requested-with") or "").lower() == "xmlhttprequest":
         return "xhr"
-    return _by_mime(mime) or _by_accept(sent) or _by_suffix(url) or _vague(mime)
+    accept = (coerce.header(sent, "accept") or "").strip().lower()
+    name = urls.target_of(url).partition("?")[0].rpartition("/")[2]
+    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    return (
+        _first_match(_BY_MIME, essence(mime))
+        or _first_match(_BY_ACCEPT, accept)
+        or _SUFFIXES.get(suffix)
+        or _first_match(_BY_VAGUE_MIME, essence(mime))
+        or "other"
+    )
+
+
+def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
+    return next((kind for pattern, kind in patterns if pattern.match(text)), None)
 
 
 def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
@@ -79,52 +110,6 @@ def destination_of(sent: Pairs) -> str | None:
     """Return the destination of a request (Sec-Fetch-Dest); None if it is missing or unknown."""
     name = (coerce.header(sent, "sec-fetch-dest") or "").strip().lower()
     return name if name in _DESTINATIONS else None
-
-
-def _by_mime(mime: str) -> ResourceType | None:
-    """Return the type that the MIME type implies; None if servers use it for any type, such as text/html."""
-    name = essence(mime)
-    major, _, minor = name.partition("/")
-    if name == "text/css":
-        return "stylesheet"
-    if "javascript" in minor or "ecmascript" in minor or name == "text/js":
-        return "script"
-    if major == "font" or minor.startswith(("font-", "x-font")) or minor == "vnd.ms-fontobject":
-        return "font"
-    if major == "image":
-        return "image"
-    if major in ("audio", "video"):
-        return "media"
-    return None
-
-
-def _by_accept(sent: Pairs) -> ResourceType | None:
-    """Return the type that the Accept header implies; None if it implies no type. Browsers send special
-    Accept headers for documents, stylesheets and images."""
-    accept = (coerce.header(sent, "accept") or "").strip().lower()
-    if accept.startswith(("text/html", "application/xhtml", "application/xml,application/xhtml")):
-        return "document"
-    if accept.startswith("text/css"):
-        return "stylesheet"
-    if accept.startswith("image/"):
-        return "image"
-    if "json" in accept:
-        return "xhr"
-    return None
-
-
-def _by_suffix(url: str) -> ResourceType | None:
-    name = urls.target_of(url).partition("?")[0].rpartition("/")[2]
-    return _SUFFIXES.get(name.rpartition(".")[2].lower()) if "." in name else None
-
-
-def _vague(mime: str) -> ResourceType:
-    name = essence(mime)
-    if name in ("text/html", "application/xhtml+xml"):
-        return "document"
-    if name.endswith(("json", "/xml", "+xml")):
-        return "xhr"
-    return "other"
 
 
 def essence(mime: str) -> str:

@@ -16,15 +16,14 @@ from fastopen.common.errors import InputError
 from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import first_bytes, stem_of
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import Progress, first_bytes, silent, stem_of
 from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.messages import head_bytes, http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_widest
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.recording import ImportedPage
 
 # A file begins with the server's address and port, which mm-webrecord always writes.
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
@@ -91,16 +90,15 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
     for number, path in enumerate(files, start=1):
         budget.work(budget.ENTRY_STEPS)
         try:
-            message = _exchange_of(path)
+            with path.open("rb") as file:
+                message = request_response().FromString(read_whole(file, str(path)))
             if not message.request.first_line or not message.response.first_line:
                 raise DecodeError("the request or the response is missing")
         except (OSError, DecodeError) as error:
             if not lenient:
-                raise InputError(
-                    f"not a message of mm-webrecord: {error}",
-                    str(path),
-                    "record it again, or skip it with --lenient",
-                ) from None
+                message = f"not a message of mm-webrecord: {error}"
+                remedy = "record it again, or skip it with --lenient"
+                raise InputError(message, str(path), remedy) from None
             notes.add("broken_records")
             continue
         exchange = _exchange(message, store, notes)
@@ -109,19 +107,13 @@ def _import_recording(folder: Path, lenient: bool, progress: Progress) -> list[I
         progress(number, len(files))
     name, source = stem_of(str(folder.resolve()), ()), "recording of mm-webrecord"
     # The files have random names, so the order of the exchanges is unknown.
-    place = str(folder)
-    return pages_of(found, name, source, notes, place, find_roots=navigated_or_widest)
+    return pages_of(found, name, source, notes, str(folder), find_roots=navigated_or_widest)
 
 
 def _files(folder: Path) -> list[Path]:
     """Return the files with mm-webrecord's names (`save.*`), or else all files, as mm-webreplay does."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     return [path for path in files if path.name.startswith("save.")] or files
-
-
-def _exchange_of(path: Path) -> Any:
-    with path.open("rb") as file:
-        return request_response().FromString(read_whole(file, str(path)))
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:

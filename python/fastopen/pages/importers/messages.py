@@ -70,7 +70,6 @@ def http_exchange(
         method=method,
         status=status,
         mime=mime,
-        charset=coerce.charset(mime),
         coding=coding,
         request_header_bytes=min(request_header_bytes or TYPICAL_REQUEST, MAX_HEADER_BYTES),
         request_body_bytes=min(request_body_bytes, MAX_BYTES),

@@ -7,7 +7,6 @@ import mimetypes
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,14 +17,13 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import BodyStore
 from fastopen.pages.budget import read_whole
-from fastopen.pages.files import stem_of
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import all_wide
 from fastopen.pages.importers.untimed import pages_of
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.recording import ImportedPage
 
 _INDEX: Final = "index.html"
 _HASHED: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -51,7 +49,8 @@ _SCRIPT: Final = re.compile(
 
 def holds(folder: Path) -> bool:
     """Return True if the folder contains a folder named like a host, or an `index.htm*` file."""
-    return any(_host_folders(folder)) or any(_documents(folder))
+    documents = (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
+    return any(_host_folders(folder)) or any(documents)
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -69,10 +68,15 @@ def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> Imported
 
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     mirror = _Mirror(Notes(), BodyStore())
+    inside = folder.resolve()
+    # Without host folders (`wget -nH`), the name of the mirror's folder is the host, if it can be one.
+    own_name = inside.name if _is_host(inside.name) else "mirror.example"
     files = [
-        (f"{scheme}://{host.name if host != folder else _host_of(folder)}/", host, path)
+        (f"{scheme}://{host.name if host != folder else own_name}/", host, path)
         for scheme, host in _host_folders(folder) or [("http", folder)]
-        for path in _files_below(host, folder)
+        for path in sorted(host.rglob("*"))
+        # Symbolic links to files outside the mirror are left out.
+        if path.is_file() and path.resolve().is_relative_to(inside)
     ]
     for number, (origin, host, path) in enumerate(files, start=1):
         try:
@@ -117,24 +121,6 @@ def _is_host(name: str) -> bool:
     return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
         urls.cleaned(f"http://{plain}/")
     )
-
-
-def _files_below(host: Path, folder: Path) -> Iterator[Path]:
-    """Yield the regular files of a host. Symbolic links to files outside the mirror are left out."""
-    inside = folder.resolve()
-    for path in sorted(host.rglob("*")):
-        if path.is_file() and path.resolve().is_relative_to(inside):
-            yield path
-
-
-def _host_of(folder: Path) -> str:
-    """Return the host of a mirror without host folders (`wget -nH`): the folder's name, or mirror.example."""
-    name = folder.resolve().name
-    return name if _is_host(name) else "mirror.example"
-
-
-def _documents(folder: Path) -> Iterator[Path]:
-    return (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
 
 
 @dataclass
@@ -197,17 +183,13 @@ class _Mirror:
         """Return the URL of the exchange for `url`; None if there is none. The file's name may have an added
         suffix (`.html`, `.css`), or be the MD5 of path and query."""
         key = _key(url)
-        for known in (key, f"{key}.html", f"{key}.css", f"{key}/"):
-            if known in self._by_name:
-                return self._by_name[known]
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        for path in dict.fromkeys((target, unquote(target))):
+        named = [self._by_name.get(f"{key}{suffix}") for suffix in ("", ".html", ".css", "/")]
+        for path in (target, unquote(target)):
             hashed = hashlib.md5(path.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
-            found = self._by_file.get(f"{parts.netloc}/{hashed}")
-            if found is not None:
-                return found
-        return None
+            named.append(self._by_file.get(f"{parts.netloc}/{hashed}"))
+        return next((url for url in named if url is not None), None)
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
         """Return the URL of the exchange that a reference leads to; None if there is none. The reference is a
@@ -234,8 +216,6 @@ def _mime(url: str, data: bytes) -> str:
     for magic, mime in _MAGIC:
         if data.startswith(magic):
             return mime
-    if _MARKUP.match(data[:4096]):
-        return "text/html"
-    if urls.target_of(url).partition("?")[0].endswith("/"):
+    if _MARKUP.match(data[:4096]) or urls.target_of(url).partition("?")[0].endswith("/"):
         return "text/html"
     return "text/javascript" if _SCRIPT.match(data[:4096]) else "application/octet-stream"

@@ -1,30 +1,37 @@
 """Build pages from recordings with times: initiators, processing, think times, phases and the network."""
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fastopen.pages import url as urls
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.assemble import Edge, check_size, page_of
 from fastopen.pages.importers.coerce import MAX_MS
 from fastopen.pages.importers.exchange import Exchange, PageHead
 from fastopen.pages.importers.initiators import InitiatorResolver
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.phases import Phases
 from fastopen.pages.importers.roots import main_document
-from fastopen.pages.importers.servers import Servers
 from fastopen.pages.model import Phase
-from fastopen.pages.recording import Carrier, RecordedExchange, Recording
+from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_rounds
+from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
 # A request that seems to start up to this long before the end of the previous response was sent after it.
 _OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
+# The load event fires at most this long after the last request that it waits for has ended.
+_PROCESSED_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
 # Since clocks disagree, a document may seem to end this long before its page begins.
 _AHEAD_MS: Final = 20.0
+# The window for the highest rate of a recording.
+_WINDOW_MS: Final = 200.0
+# If a body arrives in less time than this, the network may be the only reason for the time.
+_SLOW_BODY_MS: Final = 500.0
+# The network explains a time if it accounts for at least this fraction of the time.
+_UNEXPLAINED: Final = 0.5
 
 
 def page_with_times(
@@ -40,23 +47,22 @@ def page_with_times(
     load_at = _load_event(ordered, document, head, notes)
     round_trips = _round_trips(ordered, notes)
     crossed = tuple(_crossed(ordered))
-    for key, count in (
-        ("preflight", sum(one.is_preflight for one in ordered)),
-        ("not_modified", sum(one.status == 304 for one in ordered)),
-    ):
-        notes[key] += count
-    servers = Servers(ordered, crossed, known=head.network is not None)
-    phase_of = Phases(ordered, load_at)
+    notes["preflight"] += sum(one.is_preflight for one in ordered)
+    notes["not_modified"] += sum(one.status == 304 for one in ordered)
+    servers = _Servers(ordered, crossed, known=head.network is not None)
+    ends = chains.ends(ordered)
+    fired_at = _fired(ordered, ends, load_at)
     phases: list[Phase] = []
     edges: dict[int, Edge] = {}
     for index, one in enumerate(ordered):
         parent, way = initiators[index]
-        phases.append("load" if parent is None else phase_of(one, phases[parent]))
         at_bytes, processing = None, 0.0
-        if parent is not None:
-            naming = finder.namings.get(index)
-            share = naming.share if naming is not None and naming.owner == parent else None
-            at_bytes, processing = _trigger(one, ordered[parent], share)
+        if parent is None:
+            phases.append("load")
+        else:
+            phases.append(_phase(one, ends[one], fired_at, phases[parent]))
+            owner, share = finder.namings.get(index, (None, None))
+            at_bytes, processing = _trigger(one, ordered[parent], share if owner == parent else None)
         if processing > _SLOW_MS:
             notes.add("slow")
         round_trip = round_trips[one.host]
@@ -226,6 +232,45 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
     return int(parent.body_bytes * min(max(share, 0.0), 1.0)), 0.0
 
 
+def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
+    """Return the phase of an exchange. A chain of redirects counts as one fetch that ends at `ended`, and so
+    does a preflight with its request. Handlers of the load event make requests from `fired_at` on."""
+    if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
+        return "after"
+    return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
+
+
+def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_at: float | None) -> float:
+    """Return the latest possible time of the load event.
+
+    Browsers set `onLoad` (`load_at`) after the handlers of the load event have run, so requests by these
+    handlers begin before it. The load event therefore fired at `load_at` or at the start of an earlier
+    request. Choose the time that the fewest requests of elements contradict. A request contradicts a time if
+    it was under way then, because the load event would have waited for it; or if it began then or later and
+    ended before `load_at`, because only a handler of the load event could have made it. Of several such
+    times, choose the last. The root does not count, because the load event always waits for it.
+
+    If `load_at` is None, return the time 2 s after the end of the last request that delays the load event.
+    """
+    if load_at is None:
+        needed = [one for one in exchanges if one.delays_load_event]
+        return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
+    spans = [
+        (one.at.start, ends[one])
+        for one in exchanges[1:]
+        if one.delays_load_event and one.before is None and one.at.start <= load_at
+    ]
+    starts = sorted(start for start, _ in spans)
+    ended = sorted(max(start, end - _CLOCK_SLACK_MS) for start, end in spans)
+    before = sorted(start for start, end in spans if end <= load_at + _CLOCK_SLACK_MS)
+
+    def against(moment: float) -> int:
+        under_way = bisect_left(starts, moment) - bisect_left(ended, moment)
+        return under_way + len(before) - bisect_left(before, moment)
+
+    return max({*starts, load_at}, key=lambda moment: (-against(moment), moment))
+
+
 def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
     if load_at is None:
         return 0
@@ -237,3 +282,52 @@ def _event_processing(load_at: float | None, ended: float, notes: Notes) -> int:
 
 def _us(ms: float) -> int:
     return max(0, round(ms * 1000))
+
+
+class _Servers:
+    """Estimates server think and send times in ms from the rate of the recording's link."""
+
+    def __init__(
+        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False
+    ) -> None:
+        """Estimate the link's rate. If the network is `known`, `thinking` does not subtract time on the link,
+        because calibration over that network subtracts it."""
+        self._hosts = [one.host for one in entries]
+        self._exchanges = exchanges
+        self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
+        self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
+
+    def thinking(self, index: int, wait_ms: float, round_trip_ms: float) -> float:
+        """Return the server think time of an exchange: its wait minus a round trip. On a multiplexed
+        connection over a full link, the response may have waited for other responses from its host. The time
+        that the link needed to carry them is also subtracted if it is at least half of the remaining wait."""
+        thought = max(0.0, wait_ms - round_trip_ms)
+        one = self._exchanges[index]
+        if self._filled is None or not one.multiplexed:
+            return thought
+        others = (
+            _overlap(other, one.sent, one.first_byte) * other.received_bytes
+            for number, other in enumerate(self._exchanges)
+            if number != index and self._hosts[number] == self._hosts[index] and other.multiplexed
+        )
+        carried_ms = sum(others) * 8000 / self._filled
+        return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
+
+    def sending(self, index: int, round_trip_ms: float) -> float:
+        """Return the time in ms in which the server sent the body; 0 if it is short or due to the network."""
+        one = self._exchanges[index]
+        received_ms = one.end - one.first_byte
+        if received_ms < _SLOW_BODY_MS or self._reached is None:
+            return 0.0
+        rounds = slow_start_rounds(one.received_bytes)
+        arrived = sum(_overlap(x, one.first_byte, one.end) * x.received_bytes for x in self._exchanges)
+        explained_ms = rounds * round_trip_ms + arrived * 8000 / self._reached
+        return received_ms if explained_ms < _UNEXPLAINED * received_ms else 0.0
+
+
+def _overlap(exchange: RecordedExchange, begin: float, end: float) -> float:
+    """Return the fraction of a response that arrived between two moments, if it arrived at an even rate."""
+    lasted = exchange.end - exchange.first_byte
+    if lasted <= 0:
+        return float(begin <= exchange.first_byte <= end)
+    return max(0.0, min(exchange.end, end) - max(exchange.first_byte, begin)) / lasted

@@ -11,6 +11,7 @@ from fastopen.pages import budget
 
 # Bytes of a body that are unpacked and searched for references: a small body may unpack to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20
+_DAMAGE: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
@@ -25,8 +26,9 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
             return None
         try:
             body = decode(body)
-        except (zlib.error, brotli.error, zstandard.ZstdError):
-            return body if _is_text(body) else None
+        except _DAMAGE:
+            # Markup and scripts have no control characters. The first bytes of a coded body have some.
+            return body if body and all(byte >= 9 for byte in body[:512]) else None
         budget.spend(len(body))
     return body
 
@@ -40,19 +42,13 @@ def is_coded(body: bytes, codings: str) -> bool:
         return decode is None
     try:
         decode(body)
-    except (zlib.error, brotli.error, zstandard.ZstdError):
+    except _DAMAGE:
         return False
     return True
 
 
-def _is_text(body: bytes) -> bool:
-    """Return True if the body may be markup or a script. Coded bodies begin with control characters."""
-    return bool(body) and not any(byte < 9 for byte in body[:512])
-
-
 def _gzip(body: bytes) -> bytes:
-    found = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_TEXT_BYTES)
-    return found or b""
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_TEXT_BYTES)
 
 
 def _deflate(body: bytes) -> bytes:

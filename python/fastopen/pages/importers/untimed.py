@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fastopen.common.errors import InputError
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES
+from fastopen.pages.recording import ImportedPage
 
 # Types that documents seldom name. If nothing names such a resource, its initiator is guessed from ASKERS.
 _SELDOM_NAMED: Final = ("font", "xhr", "document")
@@ -52,7 +52,9 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
     """Add each exchange to which nothing refers to the page of its Referer, or else to the page whose root
     precedes it. Leave out parts of other pages, and repeated requests, which belong to another visit."""
     placed = set().union(*grown)
-    others = graph.of_links((graph.linked | _other_pages(graph)) - placed) - placed
+    # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
+    unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
+    others = graph.of_links((graph.linked | unasked) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
     for index, exchange in enumerate(graph.exchanges):
         if index in placed or index in others or exchange.referer in their_urls:
@@ -64,11 +66,6 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
         # Exchanges to which this exchange refers belong to the page as well.
         graph.grow(edges, [index])
         placed |= edges.keys()
-
-
-def _other_pages(graph: Graph) -> set[int]:
-    """Return the indices of documents without a Referer. A frame's Referer is the document that embeds it."""
-    return {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
 
 
 def _page_at(
@@ -99,15 +96,11 @@ def _page(
     """Return the page of the exchanges in `edges`, where each exchange comes after its initiator."""
     check_size(len(edges), place)
     notes = Notes(common)
-    if len(edges) < len(graph.exchanges):
-        notes.add("elsewhere", len(graph.exchanges) - len(edges))
-    unreadable = len(graph.unreadable & edges.keys())
-    if unreadable:
-        notes.add("encoded", unreadable)
+    notes["elsewhere"] += len(graph.exchanges) - len(edges)
     alternatives = {
         i: tuple(graph.alternatives[i])[:MAX_ALTERNATIVES] for i in graph.alternatives.keys() & edges.keys()
     }
-    if alternatives:
-        notes.add("choices", len(alternatives))
+    notes["encoded"] += len(graph.unreadable & edges.keys())
+    notes["choices"] += len(alternatives)
     notes.add("times")
     return page_of(graph.exchanges, edges, name, source, notes, alternatives=alternatives)

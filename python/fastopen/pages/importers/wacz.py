@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,13 +18,13 @@ from fastopen.common.temporary import temporary_file
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
-from fastopen.pages.files import stem_of
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import Progress, silent, stem_of
+from fastopen.pages.importers import coerce
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.har.recording import read_har
 from fastopen.pages.importers.warc import Archive
 from fastopen.pages.model import Resource
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.recording import ImportedPage
 
 # zipfile raises ValueError and struct.error for names, dates and extra fields that it cannot decode.
 _DAMAGE: Final = (
@@ -51,11 +52,10 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
                 return _har(container, hars[0], str(path), lenient)
             if not names:
                 if hars:
-                    raise InputError(
-                        f"the ZIP holds {len(hars)} HARs", str(path), "unpack it and pass the HARs"
-                    )
+                    remedy = "unpack it and pass the HARs"
+                    raise InputError(f"the ZIP holds {len(hars)} HARs", str(path), remedy)
                 message = "the ZIP holds no recording (archive/*.warc.gz or a HAR)"
-                raise InputError(message, str(path), "download or export it again")
+                raise InputError(message, str(path), _REMEDY)
             roots = _listed(container)
             for name in names:
                 _read(archive, container, name, f"{path}: {name}", lenient, progress)
@@ -137,21 +137,13 @@ def _listed(container: zipfile.ZipFile) -> list[str]:
     """Return the URLs of the listed pages in their order. Lines that cannot be read are ignored."""
     try:
         with container.open("pages/pages.jsonl") as file:
-            text = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES).decode(
-                "utf-8", "replace"
-            )
+            data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)
     except (KeyError, *_DAMAGE):
         return []
     found = []
-    for line in io.StringIO(text):
+    for line in io.StringIO(data.decode("utf-8", "replace")):
         if json_memory.is_too_much(line):
             continue
-        try:
-            page = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        url = page.get("url") if isinstance(page, dict) else None
-        cleaned = urls.cleaned(url) if isinstance(url, str) else None
-        if cleaned is not None:
-            found.append(cleaned)
-    return found
+        with suppress(ValueError, RecursionError):
+            found.append(urls.cleaned(coerce.text(coerce.mapping(json.loads(line)).get("url"))))
+    return [url for url in found if url is not None]

@@ -9,6 +9,7 @@ import logging
 import mmap
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +27,15 @@ from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.budget import MAX_PIECE_BYTES, copy_within, mebibytes
-from fastopen.pages.files import GZIP, stem_of, unpacked_start
-from fastopen.pages.imported import ImportedPage
+from fastopen.pages.files import GZIP, Progress, silent, stem_of, unpacked_start
 from fastopen.pages.importers import coerce
+from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.messages import http_exchange, without_chunks
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.model import HttpVersion
-from fastopen.pages.progress import Progress, silent
+from fastopen.pages.recording import ImportedPage
 
 _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
@@ -63,23 +64,31 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The parts of a record that pages need. `body` has no chunked framing; `head` is the parsed HTTP
-    head."""
+    """The parts of a record that pages need."""
 
     kind: str
-    id: str
-    concurrent: str
-    url: str
-    moment: float
-    digest: str
-    refers_to: tuple[str, str]
-    date: str
-    mime: str
+    fields: StatusAndHeaders
+    """The header fields of the record itself."""
     head: StatusAndHeaders | None
-    head_bytes: int
-    protocols: tuple[str, ...] = ()
-    """The protocols of the connection, as WARC-Protocol names them."""
-    body: bytes = b""
+    """The HTTP head in the record, if it has one."""
+    body: bytes
+    """The body without chunked framing; empty after it was moved to the store."""
+
+    def get(self, name: str) -> str:
+        return self.fields.get_header(name) or ""
+
+    @property
+    def url(self) -> str:
+        # Some writers put the URI into angle brackets, as in an older version of the specification.
+        return self.get("WARC-Target-URI").strip("<>")
+
+    @property
+    def head_bytes(self) -> int | None:
+        return None if self.head is None else self.head.total_len
+
+    @property
+    def headers(self) -> Pairs:
+        return () if self.head is None else self.head.headers
 
 
 @dataclass
@@ -111,7 +120,7 @@ class Archive:
                 self._take(record)
 
     def _take(self, record: _Record) -> None:
-        self.day = self.day or record.date[:10]
+        self.day = self.day or record.get("WARC-Date")[:10]
         if record.kind == "request":
             self._requests.append(record)
             return
@@ -119,25 +128,26 @@ class Archive:
         if record.kind != "revisit":
             stored = self.store.add(record.body) if record.body else None
             if stored is not None:
-                if record.digest:
-                    self._bodies.setdefault(record.digest, stored)
-                self._bodies.setdefault((record.url, record.date), stored)
+                if digest := record.get("WARC-Payload-Digest"):
+                    self._bodies.setdefault(digest, stored)
+                self._bodies.setdefault((record.url, record.get("WARC-Date")), stored)
             record.body = b""
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
         """Return responses with their requests as exchanges, in order of the responses' dates."""
-        by_id = {r.id: r for r in self._requests if r.id}
-        by_response = {r.concurrent: r for r in self._requests if r.concurrent}
-        by_url: dict[str, list[_Record]] = {}
-        for late in reversed(self._requests):
-            by_url.setdefault(late.url, []).append(late)
+        by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
+        by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
+        by_url: defaultdict[str, list[_Record]] = defaultdict(list)
+        for request in reversed(self._requests):
+            by_url[request.url].append(request)
         found = []
-        for response, stored in sorted(self._responses, key=lambda pair: pair[0].moment):
-            request = by_response.get(response.id) or by_id.get(response.concurrent)
-            if request is None and by_url.get(response.url):
-                request = by_url[response.url].pop()
-            made = self._exchange(response, request, stored)
+        for response, stored in sorted(self._responses, key=lambda pair: _moment(pair[0])):
+            asked = by_response.get(response.get("WARC-Record-ID"))
+            asked = asked or by_id.get(response.get("WARC-Concurrent-To"))
+            if asked is None and by_url[response.url]:
+                asked = by_url[response.url].pop()
+            made = self._exchange(response, asked, stored)
             if made is not None:
                 found.append(made)
         return found
@@ -150,23 +160,26 @@ class Archive:
         lost = None
         status, got = _status(response)
         if response.kind == "revisit" and status != 304:
-            stored = self._bodies.get(response.digest) or self._bodies.get(response.refers_to)
+            original = (response.get("WARC-Refers-To-Target-URI"), response.get("WARC-Refers-To-Date"))
+            stored = self._bodies.get(response.get("WARC-Payload-Digest")) or self._bodies.get(original)
             self.notes.add("revisit" if stored is not None else "revisit_lost")
             if stored is None:
                 lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
             self.notes.add("no_head")
+        # warcio takes the first word of the first line as the protocol; in a request, it is the method.
+        method = "" if request is None or request.head is None else str(request.head.protocol)
         return http_exchange(
             _asked_url(response.url, request),
-            _method(request),
+            method or "GET",
             status,
-            request.head.headers if request is not None and request.head is not None else (),
+            () if request is None else request.headers,
             got,
             stored,
             self.notes,
-            request_header_bytes=request.head_bytes if request is not None else None,
-            request_body_bytes=len(request.body) if request is not None else 0,
-            response_header_bytes=response.head_bytes if response.head is not None else None,
+            request_header_bytes=None if request is None else request.head_bytes,
+            request_body_bytes=0 if request is None else len(request.body),
+            response_header_bytes=response.head_bytes,
             lost_body_bytes=lost,
             http=_http_version(response),
         )
@@ -349,26 +362,11 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
     if head is not None and "chunked" in (head.get_header("Transfer-Encoding") or "").lower():
         body = without_chunks(body)
         notes.add("chunked")
-    date = headers.get_header("WARC-Date") or ""
-    yield _Record(
-        kind=raw.rec_type,
-        id=headers.get_header("WARC-Record-ID") or "",
-        concurrent=headers.get_header("WARC-Concurrent-To") or "",
-        # Some writers put the URI into angle brackets, as in an older version of the specification.
-        url=(headers.get_header("WARC-Target-URI") or "").strip("<>"),
-        moment=coerce.moment_ms(date) or 0.0,
-        digest=headers.get_header("WARC-Payload-Digest") or "",
-        refers_to=(
-            headers.get_header("WARC-Refers-To-Target-URI") or "",
-            headers.get_header("WARC-Refers-To-Date") or "",
-        ),
-        date=date,
-        mime=headers.get_header("Content-Type") or "",
-        head=head,
-        head_bytes=head_bytes,
-        protocols=tuple(value.lower() for name, value in headers.headers if name.lower() == "warc-protocol"),
-        body=body,
-    )
+    yield _Record(raw.rec_type, headers, head, body)
+
+
+def _moment(record: _Record) -> float:
+    return coerce.moment_ms(record.get("WARC-Date")) or 0.0
 
 
 def _body(raw: Any) -> bytes:
@@ -382,13 +380,13 @@ def _body(raw: Any) -> bytes:
     return b"".join(parts)
 
 
-def _status(response: _Record) -> tuple[int, Sequence[tuple[str, str]]]:
+def _status(response: _Record) -> tuple[int, Pairs]:
     """Return the status and header fields of a response. Without an HTTP head, the status is 200 (for a
     revisit 0), and Content-Type is the only field."""
     if response.head is None:
-        return (200 if response.kind != "revisit" else 0), [("Content-Type", response.mime)]
+        return (200 if response.kind != "revisit" else 0), [("Content-Type", response.get("Content-Type"))]
     code = response.head.get_statuscode()
-    return (int(code) if code.isdigit() else 0), response.head.headers
+    return (int(code) if code.isdigit() else 0), response.headers
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
@@ -407,13 +405,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 def _http_version(response: _Record) -> HttpVersion | None:
     """Return the HTTP version of a response; None if it is unknown. HTTP/1.1 does not count, because
     recorders also write it for newer versions."""
-    line = "" if response.head is None else str(response.head.protocol).lower()
-    named = (_VERSIONS.get(protocol) for protocol in (*response.protocols, line))
+    fields = (value for name, value in response.fields.headers if name.lower() == "warc-protocol")
+    line = "" if response.head is None else str(response.head.protocol)
+    named = (_VERSIONS.get(protocol.lower()) for protocol in (*fields, line))
     return next((version for version in named if version is not None), None)
-
-
-def _method(request: _Record | None) -> str:
-    if request is None or request.head is None:
-        return "GET"
-    # warcio takes the first word of the first line as the protocol; in a request, it is the method.
-    return str(request.head.protocol) or "GET"

@@ -86,14 +86,16 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Return the numbers of the URLs that may be in the text, ascending. No other URL is in the text."""
+        """Return the positions, in ascending order, of the URLs that may be in the text. All other URLs of
+        the index are certainly not in it."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the path's last segment that all spellings share; empty if there is none."""
+    """Return the longest word in the last segment of a URL's path that no spelling changes; empty if there is
+    none."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

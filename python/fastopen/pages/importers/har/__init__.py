@@ -1,4 +1,1 @@
-"""Import HAR 1.2 recordings, with the additional fields that different programs write.
-
-The specification: http://www.softwareishard.com/blog/har-12-spec/
-"""
+"""Import HARs (http://www.softwareishard.com/blog/har-12-spec/) in the variants of different programs."""

@@ -12,8 +12,9 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
-from fastopen.pages.importers.har import sizes
 from fastopen.pages.importers.har.creator_switches import UNKNOWN, Writer
+from fastopen.pages.importers.har.parts import Parts
+from fastopen.pages.importers.har.sizes import sizes_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 
@@ -46,35 +47,31 @@ def read_entry(
 ) -> Exchange | None:
     """Return the exchange of an entry; None, counted in `notes`, if no load can repeat it. A missing start is
     replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
-    if not isinstance(raw, dict):
-        raise InputError("is not an object", place)
-    request, response = _parts(raw, place)
-    status = int(coerce.number(response.get("status")) or 0)
-    method = coerce.text(request.get("method")).strip().upper()
+    parts = _parts(raw, place)
+    raw = parts.entry
+    status = int(coerce.number(parts.response.get("status")) or 0)
+    method = coerce.text(parts.request.get("method")).strip().upper()
     if method not in _METHODS:
         method = "GET"
-    left_out = _left_out(raw, status, method)
+    recorded = _recorded_type(raw)
+    left_out = _left_out(parts, status, method, recorded)
     if left_out is not None:
         notes.add(left_out)
         return None
-    url = urls.cleaned(request["url"])
+    written = parts.request["url"]
+    url = urls.cleaned(written)
     if url is None:
-        message = f"{request['url'][:80]!r} is not a valid URL"
-        raise InputError(message, f"{place}.request.url")
+        raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()
-    sent, got = (coerce.headers(side.get("headers")) for side in (request, response))
-    times = _times(raw, url, page_start, previous, guessed, writer)
-    content = coerce.mapping(response.get("content"))
-    mime = kinds.mime_of(coerce.text(content.get("mimeType")), got)
-    kept = content.get("text")
-    text = kept if isinstance(kept, StoredBody) else None
-    size = sizes.sizes_of(raw, url, method, status, guessed)
+    sent, got, text = parts.sent, parts.got, parts.text
+    times = _times(parts, url, page_start, previous, guessed, writer)
+    mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), got)
+    size = sizes_of(parts, url, method, status, guessed)
     if size.body <= 1:
         # The first byte is also the last, so the time after it was spent in the browser, not in the network.
         times.end = times.first_byte
-    recorded = _recorded_type(raw)
     of_type = kinds.type_of(url, mime, sent, recorded)
-    location = coerce.text(response.get("redirectURL")) or coerce.header(got, "location")
+    location = coerce.text(parts.response.get("redirectURL")) or coerce.header(got, "location")
     referer = coerce.header(sent, "referer")
     destination = kinds.destination_of(sent)
     asked_by = coerce.text(coerce.mapping(raw.get("_initiator")).get("type")).lower()
@@ -92,7 +89,7 @@ def read_entry(
         body_bytes=size.body,
         recorded=None if body_is_empty(method, status) else _recorded_body(text, mime, size.body),
         text=text,
-        http=_version(raw, pushed),
+        http=_version(parts, pushed),
         freshness=freshness_of(method, status, got, times.end),
         referer=urls.cleaned(referer) if referer else None,
         location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
@@ -110,33 +107,43 @@ def read_entry(
     )
 
 
-def _parts(raw: dict[str, Any], place: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    request = raw.get("request")
+def _parts(raw: object, place: str) -> Parts:
+    """Return the parts of an entry. Raises InputError if its request, URL or response is missing."""
+    if not isinstance(raw, dict):
+        raise InputError("is not an object", place)
+    request, response = raw.get("request"), raw.get("response")
     if not isinstance(request, dict):
         raise InputError("missing" if request is None else "is not an object", f"{place}.request")
     url = request.get("url")
-    if not isinstance(url, str) or not url.strip():
+    if not coerce.text(url).strip():
         raise InputError("missing" if url is None else "is not a text", f"{place}.request.url")
-    response = raw.get("response")
     if not isinstance(response, dict):
         raise InputError("missing" if response is None else "is not an object", f"{place}.response")
-    return request, response
+    return Parts(raw)
 
 
-def _left_out(raw: Mapping[str, Any], status: int, method: str) -> str | None:
-    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if a load can."""
-    scheme = urls.scheme_of(raw["request"]["url"])
+def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> str | None:
+    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if a load can.
+    `recorded` is the result of `_recorded_type`."""
+    scheme = urls.scheme_of(parts.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
     if scheme and scheme not in urls.DEFAULT_PORTS:
         return "scheme"
-    if status == 101 or coerce.text(raw.get("_resourceType")).lower() == "websocket":
+    if status == 101 or coerce.text(parts.entry.get("_resourceType")).lower() == "websocket":
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
-    if _is_event_stream(raw):
+    mime = kinds.essence(coerce.text(parts.content.get("mimeType")))
+    # Server-sent events stay open, and the load event does not wait for them.
+    if mime == "text/event-stream" or recorded == "eventsource":
         return "event_stream"
-    return "certificate" if _is_certificate_check(raw) else None
+    declared = (
+        coerce.text(coerce.mapping(parts.request.get("postData")).get("mimeType")),
+        *(coerce.header(fields, "content-type") or "" for fields in (parts.sent, parts.got)),
+    )
+    # The browser checked a certificate: OCSP, a CRL or an issuer's certificate.
+    return "certificate" if _CERTIFICATE_CHECKS & {mime, *map(kinds.essence, declared)} else None
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:
@@ -144,35 +151,17 @@ def _recorded_type(raw: Mapping[str, Any]) -> str | None:
     return next((name for name in names if name in kinds.RECORDED), None)
 
 
-def _is_certificate_check(raw: Mapping[str, Any]) -> bool:
-    """Return True if the browser checked a certificate: OCSP, a CRL or an issuer's certificate."""
-    request, response = raw["request"], raw["response"]
-    declared = (
-        coerce.text(coerce.mapping(request.get("postData")).get("mimeType")),
-        coerce.text(coerce.mapping(response.get("content")).get("mimeType")),
-        *(coerce.header(coerce.headers(side.get("headers")), "content-type") for side in (request, response)),
-    )
-    return any(kinds.essence(value or "") in _CERTIFICATE_CHECKS for value in declared)
-
-
-def _is_event_stream(raw: Mapping[str, Any]) -> bool:
-    """Return True for server-sent events. They stay open, and the load event does not wait for them."""
-    declared = kinds.essence(coerce.text(coerce.mapping(raw["response"].get("content")).get("mimeType")))
-    return declared == "text/event-stream" or _recorded_type(raw) == "eventsource"
-
-
-def _version(raw: Mapping[str, Any], pushed: bool) -> HttpVersion | None:
+def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
     """Return the HTTP version of an entry; None if the entry does not show it."""
-    named = [coerce.text(v).strip() for v in (raw["response"].get("httpVersion"), raw.get("_protocol"))]
+    raw = parts.entry
+    named = [coerce.text(v).strip() for v in (parts.response.get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
         if any(map(pattern.match, named)):
             return version
     if pushed or coerce.number(raw.get("_http2_stream_id")):
         return "2"
-    versions = [match for name in named if (match := _ONE_AT_A_TIME.match(name))]
-    if not versions:
-        return None
-    return "1.0" if versions[0].group("minor") == "0" else "1.1"
+    minor = next((match["minor"] for name in named if (match := _ONE_AT_A_TIME.match(name))), None)
+    return None if minor is None else "1.0" if minor == "0" else "1.1"
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
@@ -187,14 +176,15 @@ def _connection(raw: Mapping[str, Any]) -> str | None:
 
 
 def _times(
-    raw: Mapping[str, Any],
+    parts: Parts,
     url: str,
     page_start: float | None,
     previous: float | None,
     notes: Notes,
     writer: Writer,
 ) -> Times:
-    timings = {key: coerce.milliseconds(value) for key, value in coerce.mapping(raw.get("timings")).items()}
+    raw = parts.entry
+    timings = {key: coerce.milliseconds(value) for key, value in parts.timings.items()}
     found = _webpagetest_times(raw, page_start)
     if found is None:
         start = coerce.moment_ms(raw.get("startedDateTime"))
@@ -233,10 +223,7 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     and the handshakes, if they ended just before the request was sent. Otherwise they belonged to a
     connection that was opened ahead of time.
     """
-    sent, waited = (
-        coerce.milliseconds(raw.get("_load_start")),
-        coerce.milliseconds(raw.get("_ttfb_ms")),
-    )
+    sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
         return None
     lasted = coerce.milliseconds(raw.get("_load_ms"))
@@ -288,7 +275,7 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
     return content.store.add(body) if len(body) == body_bytes else None
 
 
-def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
+def is_cached(parts: Parts, times: Times, timed: bool) -> bool:
     """Return True if the response is from the recorder's cache.
 
     Chrome marks such entries (`_fromCache`), or writes a content but a transfer of 0 bytes; its oldest
@@ -296,18 +283,18 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
     0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
     is True if the file has entries with network times.
     """
-    response, timings = (
-        coerce.mapping(raw.get("response")),
-        coerce.mapping(raw.get("timings")),
-    )
+    raw, response, timings = parts.entry, parts.response, parts.timings
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
     if "cache" in coerce.text(raw.get("_fetchType")).lower():
         return True
-    if timed and _took_no_time(raw, timings) and not raw.get("serverIPAddress"):
+    headers = [coerce.number(side.get("headersSize")) for side in (parts.request, response)]
+    spent = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
+    took_no_time = headers == [0, 0] and bool(timings) and all(value == 0 for value in spent)
+    if timed and took_no_time and not raw.get("serverIPAddress"):
         return True
     body = coerce.number(response.get("bodySize"))
-    content = coerce.size(coerce.mapping(response.get("content")).get("size"))
+    content = coerce.size(parts.content.get("size"))
     if body is not None and body > 0:
         return False
     if content and coerce.number(response.get("_transferSize")) == 0:
@@ -318,15 +305,6 @@ def is_cached(raw: Mapping[str, Any], times: Times, timed: bool) -> bool:
     if (wait is None or wait < 0) and (send is None or send < 0):
         return True
     return bool(content) and times.end <= times.start
-
-
-def _took_no_time(raw: Mapping[str, Any], timings: Mapping[str, Any]) -> bool:
-    """Return True if all times and both header sizes of an entry are recorded as 0."""
-    headers = [
-        coerce.number(coerce.mapping(raw.get(side)).get("headersSize")) for side in ("request", "response")
-    ]
-    written = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
-    return headers == [0, 0] and bool(timings) and all(value == 0 for value in written)
 
 
 def recorded_urls(raw: Mapping[str, Any]) -> list[str]:

@@ -9,15 +9,15 @@ from typing import Any, Final
 from fastopen.common.errors import InputError
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
-from fastopen.pages.imported import ImportedPage
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, PageHead
-from fastopen.pages.importers.har.body_stripper import BodyStripper
 from fastopen.pages.importers.har.creator_switches import Writer, writer_of
 from fastopen.pages.importers.har.entry import is_cached, read_entry
+from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
+from fastopen.pages.recording import ImportedPage
 
 # A recorder may write that a document started some milliseconds before its page.
 _PAGE_SLACK_MS: Final = 10.0
@@ -87,35 +87,30 @@ def _split(
     page: PageHead, entries: Sequence[Exchange], notes: Notes
 ) -> list[tuple[PageHead, list[Exchange]]]:
     """Return the page with its entries. If the page has several navigations, return a page for each. A
-    navigation is a document that was requested after a pause, and by no script, element or frame."""
+    navigation is a document that was requested after a pause, and to which no script, element, frame,
+    redirect or preflight led."""
     ordered = sorted(entries, key=chains.in_time)
-    starts = [0]
+    loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
-    for number, entry in enumerate(ordered[1:], start=1):
-        if entry.at.start >= ended + _IDLE_MS and _is_navigation(entry):
-            starts.append(number)
+    for entry in ordered:
+        is_navigation = entry.type == "document" and entry.before is None and not entry.embedded
+        if is_navigation and entry.at.start >= ended + _IDLE_MS:
+            loads.append([])
+        loads[-1].append(entry)
         ended = max(ended, entry.at.end)
-    if len(starts) == 1:
+    if len(loads) == 1:
         return [(page, list(entries))]
-    notes.add("navigations", len(starts))
-    bounds = [ordered[number].at.start for number in starts[1:]]
+    notes.add("navigations", len(loads))
     loaded_at = None if page.started is None or page.on_load is None else page.started + page.on_load
     found: list[tuple[PageHead, list[Exchange]]] = []
-    for number, (first, last) in enumerate(zip(starts, [*starts[1:], len(ordered)], strict=True)):
-        began = page.started if number == 0 and page.started is not None else ordered[first].at.start
-        until = bounds[number] if number < len(bounds) else float("inf")
-        own = loaded_at is not None and began <= loaded_at < until
-        on_load = loaded_at - began if loaded_at is not None and own else None
+    for number, load in enumerate(loads):
+        began = page.started if number == 0 and page.started is not None else load[0].at.start
+        until = loads[number + 1][0].at.start if number + 1 < len(loads) else float("inf")
+        on_load = loaded_at - began if loaded_at is not None and began <= loaded_at < until else None
         title = page.title if number == 0 else ""
         head = replace(page, title=title, started=began, on_load=on_load, members=[])
-        own_entries = {*ordered[first:last]}
-        found.append((head, [one for one in entries if one in own_entries]))
+        found.append((head, sorted(load, key=lambda entry: entry.order)))
     return found
-
-
-def _is_navigation(entry: Exchange) -> bool:
-    """Return True for a document that no script, element, frame, redirect or preflight led to."""
-    return entry.type == "document" and entry.before is None and not entry.embedded
 
 
 def _is_timed(entry: object) -> bool:
@@ -265,7 +260,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
     """Return the entries that are not from a cache, and link redirects and preflights. A cached root document
     is kept, because every page needs a root."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
-    cached = {one for one in entries if is_cached(raws[one.order], one.at, timed)}
+    cached = {one for one in entries if is_cached(Parts(raws[one.order]), one.at, timed)}
     fetched = [entry for entry in entries if entry not in cached]
     first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
     if fetched and first in cached and first is not None and first.type == "document":

@@ -199,23 +199,23 @@ class Scanner:
             raise self.fault("Extra data", self._at)
 
 
-class _Memory:
-    """Charge the budget for the memory of a document's values. Values are measured only after the text read
-    so far has become so long that its values may need more memory than the budget has left."""
+def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return a function that charges the budget for the memory of a value in `document`, and returns the
+    value. It measures values only after the text read so far has become so long that its values may need more
+    memory than the budget has left."""
+    enough = budget.room() // json_memory.A_CHARACTER
+    measured = False
 
-    def __init__(self, scanner: Scanner, document: dict[str, Any]) -> None:
-        self._scanner = scanner
-        self._document = document
-        self._enough = budget.room() // json_memory.A_CHARACTER
-        self._measured = False
-
-    def kept(self, value: Any) -> Any:
-        if self._measured:
+    def kept(value: Any) -> Any:
+        nonlocal measured
+        if not measured and scanner.characters > enough:
+            measured = True
+            budget.keep(json_memory.taken_by(document))
+        if measured:
             budget.keep(json_memory.taken_by(value))
-        elif self._scanner.characters > self._enough:
-            self._measured = True
-            budget.keep(json_memory.taken_by(self._document) + json_memory.taken_by(value))
         return value
+
+    return kept
 
 
 def read_json(
@@ -228,7 +228,7 @@ def read_json(
         scanner.end()
         return found
     whole: dict[str, Any] = {}
-    memory = _Memory(scanner, whole)
+    kept = _charged(scanner, whole)
 
     def damaged(index: int, error: DamageError) -> bool:
         if not lenient:
@@ -244,16 +244,16 @@ def read_json(
     try:
         for key in scanner.members():
             if key != "log" or scanner.peek() != "{":
-                whole[key] = memory.kept(scanner.value())
+                whole[key] = kept(scanner.value())
                 continue
             log = whole["log"] = {}
             for inner in scanner.members():
                 if inner == "entries" and scanner.peek() == "[":
                     entries: list[object] = []
                     log[inner] = entries
-                    entries.extend(memory.kept(strip(raw)) for raw in scanner.elements(damaged))
+                    entries.extend(kept(strip(raw)) for raw in scanner.elements(damaged))
                 else:
-                    log[inner] = memory.kept(scanner.value())
+                    log[inner] = kept(scanner.value())
         scanner.end()
     except DamageError as error:
         # The data after the entries is of little use, so damage in it is ignored if there are entries.

@@ -14,6 +14,12 @@ _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
+class Headers(list[tuple[str, str]]):
+    """Header fields as returned by `coerce.lowered`. `binary` is True if they had HTTP/2 pseudo-headers."""
+
+    binary = False
+
+
 @dataclass
 class BodyStripper:
     """Reduce the entries of one file. Equal headers are kept in memory only once."""
@@ -34,17 +40,16 @@ class BodyStripper:
     def _side(self, side: Mapping[str, Any]) -> dict[str, Any]:
         found = {key: value for key, value in side.items() if key not in _DROPPED}
         listed = side.get("headers")
-        seen = self._seen
-        found["headers"] = headers = coerce.Headers()
+        members = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        found["headers"] = headers = Headers()
+        headers.binary = any(coerce.text(one.get("name")).startswith(":") for one in members)
         taken = 0
-        for pair in coerce.headers(listed):
-            known = seen.get(pair)
-            if known is None:
-                known = seen[pair] = pair
+        for pair in coerce.lowered((one.get("name"), one.get("value")) for one in members):
+            if pair not in self._seen:
+                self._seen[pair] = pair
                 taken += _PAIR_BYTES + len(pair[0]) + len(pair[1])
-            headers.append(known)
+            headers.append(self._seen[pair])
         budget.keep(taken)
-        headers.binary = coerce.has_pseudo_headers(listed)
         content = side.get("content")
         if isinstance(content, dict) and content.get("text"):
             found["content"] = content | {"text": self._kept(content)}
@@ -59,5 +64,20 @@ class BodyStripper:
             return self.store.add(text.encode("utf-8", "replace"))
         try:
             return self.store.add(binascii.a2b_base64(text))
-        except (binascii.Error, ValueError):
+        except ValueError:
             return None
+
+
+class Parts:
+    """The parts of an entry that a BodyStripper reduced. A missing or invalid part is empty."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.entry = raw
+        self.request = coerce.mapping(raw.get("request"))
+        self.response = coerce.mapping(raw.get("response"))
+        self.sent: Headers = self.request.get("headers", Headers())
+        self.got: Headers = self.response.get("headers", Headers())
+        self.content = coerce.mapping(self.response.get("content"))
+        self.timings = coerce.mapping(raw.get("timings"))
+        kept = self.content.get("text")
+        self.text = kept if isinstance(kept, StoredBody) else None

@@ -1,21 +1,21 @@
-"""Find the references in HTML, and the number of bytes after which a parser knows of each reference.
+"""Find the references in HTML and CSS by parsing them.
 
-The HTML parser gets the text in small pieces, as in a browser.
+The HTML parser gets the text in small pieces, as in a browser. This shows the number of bytes after which the
+parser knows of each reference.
 """
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+import tinycss2
 from lxml import etree
 
 from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
-from fastopen.pages.references.named import Named, Names
-from fastopen.pages.references.stylesheet import names_in_stylesheet
 
 # The resolution of the positions: small compared with the payload of a TCP segment.
 _STEP_BYTES: Final = 128
@@ -27,22 +27,17 @@ _PRELOADED: Final[dict[str, ResourceType]] = {
 }  # fmt: skip
 _SOURCES: Final[dict[str, tuple[tuple[str, ResourceType | None], ...]]] = {
     "script": (("src", "script"), ("href", "script"), ("xlink:href", "script")),
-    "img": (("src", "image"),),
     "image": (("href", "image"), ("xlink:href", "image"), ("src", "image")),
     "use": (("href", "image"), ("xlink:href", "image")),
-    "input": (("src", "image"),),
-    "iframe": (("src", "document"),),
-    "frame": (("src", "document"),),
     "embed": (("src", None),),
     "object": (("data", None),),
     "audio": (("src", "media"),),
     "video": (("src", "media"), ("poster", "image")),
     "source": (("src", "media"),),
     "track": (("src", "media"),),
-    "body": (("background", "image"),),
-    "table": (("background", "image"),),
-    "td": (("background", "image"),),
-    "th": (("background", "image"),),
+    **dict.fromkeys(("img", "input"), (("src", "image"),)),
+    **dict.fromkeys(("iframe", "frame"), (("src", "document"),)),
+    **dict.fromkeys(("body", "table", "td", "th"), (("background", "image"),)),
 }
 # Attributes that list several images, of which a browser loads one.
 _CHOICES: Final = frozenset(["srcset", "imagesrcset"])
@@ -50,9 +45,49 @@ _LINKS: Final = ("a", "area")
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _WORD: Final = re.compile(r"\S+")
 _REFRESH: Final = re.compile(r"^\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?['\"]?([^'\"]+)", re.IGNORECASE)
+_MAY_NAME: Final = re.compile(r"url\(|@import|image-set\(|\\", re.IGNORECASE)
+# tinycss2 raises an error for longer integers (sys.get_int_max_str_digits).
+_LONG_NUMBER: Final = re.compile(r"[0-9]{4300,}")
+_MAX_DEPTH: Final = 50
+# Parsed values take a hundred times the memory of the text, so the text after this limit is ignored.
+MAX_BYTES: Final = 2 * 2**20
+_BYTES_A_STEP: Final = 2
+_AT_RULES: Final[dict[str, ResourceType]] = {"import": "stylesheet", "font-face": "font"}
+_SETS: Final = ("image-set", "-webkit-image-set")
 
 
-def names_in_document(text: bytes, charset: str | None = None) -> Names:
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
+    of resource that the markup implies, if any. `link` is True if the reference leads to another page. Of all
+    references with the same `picture`, a browser loads one; None: there is no choice."""
+
+    url: str
+    at: int
+    type: ResourceType | None = None
+    link: bool = False
+    picture: int | None = None
+
+
+@dataclass(frozen=True)
+class Names:
+    """The references in a text, in order, and the base URL for them that a document declares, if any."""
+
+    found: Sequence[Named] = ()
+    base: str | None = None
+
+
+def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
+    """Return the references in a `document` or `stylesheet`; empty for other kinds."""
+    if kind == "document":
+        return _names_in_document(text, charset)
+    if kind == "stylesheet":
+        decoded = text.decode(charset or "utf-8", "replace")
+        return Names([Named(url, len(text), of) for url, of in names_in_stylesheet(decoded)])
+    return Names()
+
+
+def _names_in_document(text: bytes, charset: str | None = None) -> Names:
     """Return the references in a document, except in comments, `noscript` and `template` elements."""
     names = _Collector()
     parser = etree.HTMLParser(target=names, encoding=_known(charset), huge_tree=True)
@@ -68,20 +103,14 @@ def names_in_document(text: bytes, charset: str | None = None) -> Names:
 
 def _known(charset: str | None) -> str | None:
     """Return a name of the charset that libxml2 knows; None to use the charset that the document declares."""
-    for name in _spellings(charset) if charset else ():
-        try:
-            etree.HTMLParser(encoding=name)
-        except LookupError:
-            continue
-        return name
-    return None
-
-
-def _spellings(charset: str) -> Iterator[str]:
-    """Yield names of a charset: as given, then Python's name, as Python knows more aliases than libxml2."""
-    yield charset
+    names = [charset] if charset else []
     with suppress(LookupError, ValueError):
-        yield codecs.lookup(charset).name
+        names += [codecs.lookup(charset or "").name]  # Python knows more aliases than libxml2
+    for name in names:
+        with suppress(LookupError):
+            etree.HTMLParser(encoding=name)
+            return name
+    return None
 
 
 def _candidates(srcset: str) -> Iterator[str]:
@@ -102,7 +131,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """A collector of references. As lxml's parser target, it has methods that lxml calls for each tag."""
+    """Collects references. lxml calls its methods for each tag and text, but not for comments."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -143,9 +172,6 @@ class _Collector:
     def data(self, text: str) -> None:
         if self._style is not None:
             self._style.append(text)
-
-    def comment(self, text: str) -> None:
-        """Ignore comments."""
 
     def close(self) -> None:
         """Do nothing at the end of the document. lxml requires this method."""
@@ -190,3 +216,39 @@ class _Collector:
         if url is not None and url.strip() and not url.lstrip().lower().startswith(("data:", "javascript:")):
             budget.work()
             yield Named(url.strip(), self.at, kind, link)
+
+
+def names_in_stylesheet(text: str) -> list[tuple[str, ResourceType]]:
+    """Return each URL as the stylesheet writes it, and the type of resource that it loads."""
+    if not _MAY_NAME.search(text):
+        return []
+    text = _LONG_NUMBER.sub("0", text[:MAX_BYTES])
+    budget.work(len(text) // _BYTES_A_STEP)
+    return [name for name in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if name[0]]
+
+
+def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:
+    """Yield the URLs in `nodes` with their types: `kind`, except in at-rules that imply another type."""
+    here = kind
+    for node in nodes:
+        if node.type == "at-keyword":
+            here = _AT_RULES.get(node.lower_value, kind)
+        elif node.type == "url" or (node.type == "string" and here == "stylesheet"):
+            yield node.value, here
+        elif node.type == "function":
+            yield from _in_function(node, here, depth)
+        elif node.type == "{} block":
+            if depth < _MAX_DEPTH:
+                yield from _walk(node.content, here, depth + 1)
+            here = kind
+        elif node.type == "literal" and node.value == ";":
+            here = kind
+
+
+def _in_function(node: Any, kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:
+    if node.lower_name == "url" or node.lower_name in _SETS:
+        yield from ((one.value, kind) for one in node.arguments if one.type == "string")
+    if depth < _MAX_DEPTH:
+        # @import takes layers and conditions in addition to its URL; strings in these are not URLs.
+        inner = "image" if kind == "stylesheet" else kind
+        yield from _walk(node.arguments, inner, depth + 1)
