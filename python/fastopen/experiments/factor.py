@@ -226,7 +226,7 @@ class Factor:
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         text = self.text_at(point)
-        return self.words.get(text) or self._phrase.format(text)
+        return self.words.get(text) or self.template.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
         """Return the value as a phrase that is clear without context."""
@@ -234,10 +234,11 @@ class Factor:
 
     def label_at(self, point: Point) -> str:
         """Return the value as a part of a job's id."""
-        return (self.label or self._phrase.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
+        return (self.label or self.template.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     @property
-    def _phrase(self) -> str:
+    def template(self) -> str:
+        """Return the phrase, in which `{}` stands for the value's text."""
         return self.phrase or f"{self.title} {{}}"
 
     def varies(self, points: Sequence[Point]) -> bool:

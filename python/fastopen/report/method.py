@@ -198,7 +198,7 @@ def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
     if factor.words:
         return _distinct(map(factor.phrase_at, having))
-    return factor.phrase.format(_distinct(map(factor.text_at, having)))
+    return factor.template.format(_distinct(map(factor.text_at, having)))
 
 
 def _distinct(texts: Iterable[str]) -> str:
