@@ -194,8 +194,8 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
-    natural = factor.natural
-    having = (one for one in points if factor.applies(one) and (natural is None or natural(one) != (None,)))
+    by_default = factor.natural or factor.values
+    having = (one for one in points if factor.applies(one) and by_default(one) != (None,))
     if factor.words:
         return _distinct(map(factor.phrase_at, having))
     return factor.template.format(_distinct(map(factor.text_at, having)))
