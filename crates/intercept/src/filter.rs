@@ -1,20 +1,18 @@
 //! Installs the seccomp filter, which holds system calls until the supervisor answers.
 
-use std::io;
-use std::num::NonZeroUsize;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::{Child, Command};
-use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use fastopen_netns::clock::monotonic_ns;
 use libc::{BPF_JEQ, BPF_JGE, BPF_JGT, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use nix::fcntl::OFlag;
+use nix::unistd::{pipe2, write};
 
 use crate::Error;
 
@@ -53,60 +51,28 @@ pub(crate) fn spawn(
     let start = move || {
         prepare()?;
         let listener = install().map_err(Error::Seccomp)?;
-        let executed_ns = SharedNumber::new().map_err(Error::kernel("sharing memory with a child"))?;
-        executed_ns.note_exec(&mut command);
+        let times = report_exec(&mut command).map_err(Error::kernel("making a pipe"))?;
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(|error| Error::spawn(name, error))?;
-        Ok((listener, child, executed_ns.get()))
+        let mut executed_ns = [0; 8];
+        File::from(times).read_exact(&mut executed_ns).map_err(Error::kernel("reading the time of exec"))?;
+        Ok((listener, child, u64::from_ne_bytes(executed_ns)))
     };
     let thread = thread::Builder::new().spawn(start).map_err(Error::kernel("starting a thread"))?;
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A number that this process and its children share.
-struct SharedNumber(NonNull<AtomicU64>);
-
-// SAFETY: the number is atomic, and the memory stays mapped until the drop.
-unsafe impl Send for SharedNumber {}
-// SAFETY: as above.
-unsafe impl Sync for SharedNumber {}
-
-impl SharedNumber {
-    const SIZE: NonZeroUsize = NonZeroUsize::new(size_of::<AtomicU64>()).expect("it is not 0");
-
-    fn new() -> nix::Result<Arc<Self>> {
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping of zeros, where the kernel finds room.
-        let memory = unsafe { mmap_anonymous(None, Self::SIZE, access, MapFlags::MAP_SHARED) }?;
-        Ok(Arc::new(Self(memory.cast())))
-    }
-
-    fn number(&self) -> &AtomicU64 {
-        // SAFETY: the memory is mapped, large enough and aligned to a page, and any bits are a number.
-        unsafe { self.0.as_ref() }
-    }
-
-    fn get(&self) -> u64 {
-        self.number().load(Ordering::Acquire)
-    }
-
-    /// Makes `command` store the time of exec here, after all its earlier `pre_exec` closures.
-    fn note_exec(self: &Arc<Self>, command: &mut Command) {
-        let number = self.clone();
-        let note = move || {
-            number.number().store(monotonic_ns(), Ordering::Release);
-            Ok(())
-        };
-        // SAFETY: the closure reads the clock and writes to memory, which is allowed between fork and exec.
-        unsafe { command.pre_exec(note) };
-    }
-}
-
-impl Drop for SharedNumber {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this size, and no reference to it outlives this value.
-        let _ = unsafe { munmap(self.0.cast(), Self::SIZE.get()) };
-    }
+/// Makes `command` write the time of exec to a pipe, after all its earlier `pre_exec` closures. Returns the
+/// end of the pipe to read from.
+fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+    let report = move || {
+        write(&writer, &monotonic_ns().to_ne_bytes())?;
+        Ok(())
+    };
+    // SAFETY: the closure reads the clock and writes to a pipe, which is allowed between fork and exec.
+    unsafe { command.pre_exec(report) };
+    Ok(reader)
 }
 
 /// Installs the filter permanently on the calling thread and its later children. Returns its listener.
@@ -114,8 +80,8 @@ impl Drop for SharedNumber {
 /// Without `CAP_SYS_ADMIN` it sets `no_new_privs`, so that set-user-ID programs do not gain privileges.
 ///
 /// # Errors
-/// EBUSY if a filter with a listener is already installed. ENOSYS or EINVAL if the kernel has no user
-/// notification.
+/// Returns EBUSY if a filter with a listener is already installed, and ENOSYS or EINVAL if the kernel has no
+/// user notification.
 fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {

@@ -44,7 +44,7 @@ impl Watch {
     /// get client ports from `first_port` on (None: the kernel's choice). Listeners are not changed.
     ///
     /// # Errors
-    /// If `prepare` fails, the command does not exist, or the filter cannot be installed.
+    /// Returns an error if `prepare` fails, the command does not exist, or the filter cannot be installed.
     pub fn start(
         command: Command,
         first_port: Option<u16>,
@@ -75,7 +75,7 @@ impl Watch {
     /// connections get client ports from `next_port` on (None: the kernel's choice).
     ///
     /// # Errors
-    /// If the kernel does not list its sockets (`sock_diag`).
+    /// Returns an error if the kernel does not list its sockets (`sock_diag`).
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();

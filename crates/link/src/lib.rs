@@ -45,13 +45,11 @@ pub mod path;
 pub mod quic;
 pub mod stage;
 mod stages;
-mod stats;
 
 pub use delay_line::DelayLine;
-pub use direction::{Direction, DropCause, Dropped};
+pub use direction::{Direction, DropCause, Dropped, Stats};
 pub use expected::{expected_train, expected_transit};
 pub use stages::*;
-pub use stats::Stats;
 
 /// A time or a duration in nanoseconds, on the driver's clock.
 ///

@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod origin;
 mod page;
 mod resource;
 mod scheduler;
@@ -15,8 +14,7 @@ mod synthetic;
 mod url;
 mod validate;
 
-pub use origin::Origin;
-pub use page::{Explanation, Format, Initiators, Page};
+pub use page::{Explanation, Format, Initiators, Origin, Page};
 pub use resource::{Phase, RecordedHttp, Resource, ResourceType};
 pub use scheduler::{
     Action, ConnectionId, Event, Limits, OriginId, Policy, PolicyError, Profile, ResourceState, Scheduler,

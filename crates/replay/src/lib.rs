@@ -11,7 +11,6 @@ pub mod http3;
 pub mod log;
 pub mod names;
 pub mod origins;
-mod paced;
 pub mod priority;
 pub mod quic;
 pub mod recorded_head;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::counters::Traffic;
+use crate::http2::frame_counters::DirectionTraffic;
 use crate::sockets::FourTuple;
 use crate::tls::Handshake;
 use crate::watch_cell::WatchCell;
@@ -70,6 +71,18 @@ pub struct Written {
     pub header_bytes: u64,
     /// Bytes of the body that have been written.
     pub body_bytes: u64,
+}
+
+impl Written {
+    /// Returns the written part of a response that has an HTTP/2 or HTTP/3 stream.
+    pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
+        Self {
+            first_byte_ns: written.first_ns,
+            last_byte_ns: written.last_ns.filter(|_| is_complete),
+            header_bytes: written.header_bytes,
+            body_bytes: written.body_bytes,
+        }
+    }
 }
 
 /// A query that has arrived at the resolver.

@@ -46,7 +46,7 @@ pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a record in seconds: longer than any load.
 const LIFETIME_S: u32 = 86_400;
-/// The same TTL as a value of `Cache-Control`.
+/// [`LIFETIME_S`] as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// The behaviour of a resolver.
@@ -116,47 +116,27 @@ pub(crate) struct Asked {
     load: u64,
 }
 
-/// A query that has arrived, with the answer to send.
-pub(crate) struct Arrived {
-    name: String,
-    at_ns: u64,
-    /// The answer; `None` if the resolver ignores the query.
-    pub(crate) answer: Option<Vec<u8>>,
-}
-
-impl Arrived {
-    /// Logs the query. `answered` is true if the answer was sent.
-    pub(crate) fn log(self, log: &OriginLog, answered: bool) {
-        log.queried(Query { name: self.name, at_ns: self.at_ns, answered });
-    }
-}
-
 impl Asked {
-    /// Records a query that arrives now. Returns it with its answer; `None` if the message is not a query.
-    pub(crate) fn take(&mut self, message: &[u8], names: &Names, log: &OriginLog) -> Option<Arrived> {
+    /// Records a query that arrives now. Returns its log entry, and the answer to send unless the resolver
+    /// ignores the query; `None` if the message is not a query.
+    pub(crate) fn take(
+        &mut self,
+        message: &[u8],
+        names: &Names,
+        log: &OriginLog,
+    ) -> Option<(Query, Option<Vec<u8>>)> {
         let (name, answer) = answer(message, names)?;
-        let answers = names.conduct.answers(self.is_first(message, log));
-        Some(Arrived { name, at_ns: monotonic_ns(), answer: answers.then_some(answer) })
-    }
-
-    /// Returns true if a query is the first for its name and type in the current load of `log`.
-    fn is_first(&mut self, message: &[u8], log: &OriginLog) -> bool {
         if std::mem::replace(&mut self.load, log.number()) != self.load {
             self.queries.clear();
         }
-        // Skip the header, which holds the message's ID.
-        self.queries.insert(message.get(12..).unwrap_or_default().to_vec())
-    }
-}
-
-impl Conduct {
-    /// Returns true if a query is answered. `first` is true for the first query for its name and type.
-    fn answers(self, first: bool) -> bool {
-        match self {
-            Self::Answers | Self::Nxdomain => true,
-            Self::DropFirst => !first,
-            Self::Silent => false,
-        }
+        // Skip the header, which holds the message's ID: name and type identify a query.
+        let is_first = self.queries.insert(message.get(12..).unwrap_or_default().to_vec());
+        let answers = match names.conduct {
+            Conduct::Answers | Conduct::Nxdomain => true,
+            Conduct::DropFirst => !is_first,
+            Conduct::Silent => false,
+        };
+        Some((Query { name, at_ns: monotonic_ns(), answered: false }, answers.then_some(answer)))
     }
 }
 
@@ -188,29 +168,27 @@ pub(crate) async fn serve_stream(
     let mut asked = Asked::default();
     loop {
         let message = read_message(&mut stream).await?;
-        let Some(query) = asked.take(&message, names, log) else { continue };
-        let answered = match &query.answer {
-            Some(answer) => write_message(&mut stream, answer).await.is_ok(),
-            None => false,
-        };
-        query.log(log, answered);
+        let Some((mut query, answer)) = asked.take(&message, names, log) else { continue };
+        if let Some(answer) = answer {
+            query.answered = write_message(&mut stream, &answer).await.is_ok();
+        }
+        log.queried(query);
     }
 }
 
 /// Answers queries over UDP until its task ends.
-pub(crate) async fn serve(socket: UdpSocket, names: Names, log: std::sync::Arc<impl AsRef<OriginLog>>) {
+pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<OriginLog>>) {
     let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
         // An error here belongs to an earlier answer whose client was gone.
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
-        let Some(query) = asked.take(&message[..length], &names, log) else { continue };
-        let answered = match &query.answer {
-            Some(answer) => socket.send_to(answer, client).await.is_ok(),
-            None => false,
-        };
-        query.log(log, answered);
+        let Some((mut query, answer)) = asked.take(&message[..length], &names, log) else { continue };
+        if let Some(answer) = answer {
+            query.answered = socket.send_to(&answer, client).await.is_ok();
+        }
+        log.queried(query);
     }
 }
 

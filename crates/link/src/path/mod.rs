@@ -386,7 +386,7 @@ impl<'a> Segment<'a> {
 /// A middlebox as a stage of one direction. Both directions of a link share the middlebox.
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
-    way: Way,
+    pub(crate) way: Way,
     /// Release time of the packet that was offered last, if it is held.
     until: Nanos,
     /// Held packets, in the order of their release.
@@ -396,10 +396,6 @@ pub(crate) struct Crossing<P> {
 impl<P> Crossing<P> {
     pub(crate) fn new(middlebox: &Arc<Mutex<Middlebox>>, way: Way) -> Self {
         Self { middlebox: middlebox.clone(), way, until: 0, held: VecDeque::new() }
-    }
-
-    pub(crate) fn way(&self) -> Way {
-        self.way
     }
 }
 

@@ -40,8 +40,9 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release if it was
-    /// later. A trace serves only packets that arrived before an opportunity, as the waiting packets did.
+    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release if that
+    /// release was later. A trace serves only packets that arrived before an opportunity, as the waiting
+    /// packets did.
     asked: Nanos,
 }
 

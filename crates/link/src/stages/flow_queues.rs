@@ -41,15 +41,8 @@ pub(super) struct FlowQueues<P> {
 }
 
 impl<P> FlowQueues<P> {
-    pub(super) fn fq_codel(seed: u64) -> Self {
-        Self::new(true, seed)
-    }
-
-    pub(super) fn drr(seed: u64) -> Self {
-        Self::new(false, seed)
-    }
-
-    fn new(managed: bool, seed: u64) -> Self {
+    /// Creates the queues of FQ-CoDel (`managed`) or DRR.
+    pub(super) fn new(managed: bool, seed: u64) -> Self {
         let (new, old) = (VecDeque::new(), VecDeque::new());
         Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, seed }
     }

@@ -66,7 +66,7 @@ pub(crate) fn stages<P: Datagram>(
 ) -> Vec<Box<dyn Stage<P>>> {
     let mut stages: Vec<Box<dyn Stage<P>>> = Vec::new();
     let (before, after) = match crossing {
-        Some(crossing) if crossing.way() == Way::Down => (Some(crossing), None),
+        Some(crossing) if crossing.way == Way::Down => (Some(crossing), None),
         crossing => (None, crossing),
     };
     stages.extend(before.map(|crossing| Box::new(crossing) as Box<dyn Stage<P>>));
@@ -78,8 +78,10 @@ pub(crate) fn stages<P: Datagram>(
         _ if config.rate == Rate::Unlimited => {}
         Aqm::None => stages.push(Box::new(tail_drop::TailDrop::new(limit))),
         Aqm::CoDel => stages.push(Box::new(Managed::new(codel::CodelQueue::default(), limit))),
-        Aqm::FqCodel => stages.push(Box::new(Managed::new(FlowQueues::fq_codel(config.seed), limit))),
-        Aqm::Drr => stages.push(Box::new(Managed::new(FlowQueues::drr(config.seed), limit))),
+        aqm @ (Aqm::FqCodel | Aqm::Drr) => {
+            let queues = FlowQueues::new(aqm == Aqm::FqCodel, config.seed);
+            stages.push(Box::new(Managed::new(queues, limit)));
+        }
     }
     match &config.rate {
         Rate::Unlimited => {}

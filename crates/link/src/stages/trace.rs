@@ -51,7 +51,7 @@ impl Trace {
     }
 
     /// Returns the period after which the trace repeats.
-    pub fn period(&self) -> Nanos {
+    fn period(&self) -> Nanos {
         self.times[self.times.len() - 1]
     }
 }

@@ -9,8 +9,9 @@
 //! For a server with a fallback, the second connection uses the fallback. The connection that completes its
 //! handshake first stays, and takes over the requests of the other connection.
 //!
-//! A connection is available while it carries fewer requests than its server's limit: one with HTTP/1, the
-//! limit of streams with HTTP/2. A server counts as a separate server in each partition of requests.
+//! A connection is available while it carries fewer requests than its server's limit, which is one request
+//! with HTTP/1, and the maximum number of streams with HTTP/2. A server counts as a separate server in each
+//! partition of requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

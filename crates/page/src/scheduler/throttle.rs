@@ -1,6 +1,6 @@
 //! Limits delayable requests, which are for images. As in Chromium's resource scheduler, a frame has a
 //! maximum number of images in flight, and requests none from a server with six of the frame's requests in
-//! flight. Other images wait before they get a connection. A redirect's target takes the redirect's place.
+//! flight. All further images wait without a connection. A redirect's target takes the redirect's place.
 
 use std::collections::{BTreeMap, VecDeque};
 

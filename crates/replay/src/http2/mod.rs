@@ -16,7 +16,8 @@ pub const MAX_CONCURRENT_STREAMS: u32 = 100;
 /// `net/http/http_network_session.cc`.
 pub const STREAM_WINDOW: u32 = 6 << 20;
 
-/// Flow-control window of a connection in bytes: `kSpdySessionMaxRecvWindowSize` in the same file.
+/// Flow-control window of a connection in bytes: `kSpdySessionMaxRecvWindowSize` in Chromium's
+/// `net/http/http_network_session.cc`.
 pub const CONNECTION_WINDOW: u32 = 15 << 20;
 
 /// Size of the client's HPACK table in bytes: Chromium's `kSpdyMaxHeaderTableSize`.

@@ -4,4 +4,4 @@
 mod frames;
 mod streams;
 
-pub use self::streams::{BidiStream, Early, OpenStreams, Quic, RecvStream, SendStream, StreamTable};
+pub use self::streams::{BidiStream, Early, Quic, RecvStream, SendStream, StreamTable};

@@ -126,13 +126,17 @@ pub enum Early {
     Rejected,
 }
 
-/// A QUIC connection as h3 uses it.
+/// A QUIC connection as h3 uses it. A clone has no pending calls.
 pub struct Quic {
     connection: quinn::Connection,
+    table: StreamTable,
     early: watch::Receiver<Early>,
-    open: OpenStreams,
+    /// True if h3 may close the connection (see [`Quic::new`]).
+    closes: bool,
     accepting_bi: Pending<Bidirectional>,
     accepting_uni: Pending<quinn::RecvStream>,
+    opening_bi: Pending<Bidirectional>,
+    opening_uni: Pending<quinn::SendStream>,
 }
 
 impl Quic {
@@ -144,14 +148,17 @@ impl Quic {
     /// connection (RFC 9114 section 6.2.1).
     pub fn new(connection: quinn::Connection, table: StreamTable, early: watch::Receiver<Early>) -> Self {
         let closes = *early.borrow() != Early::Pending;
-        let open = OpenStreams {
-            connection: connection.clone(),
-            table,
-            closes,
-            opening_bi: None,
-            opening_uni: None,
-        };
-        Self { connection, early, open, accepting_bi: None, accepting_uni: None }
+        Self::idle(connection, table, early, closes)
+    }
+
+    fn idle(
+        connection: quinn::Connection,
+        table: StreamTable,
+        early: watch::Receiver<Early>,
+        closes: bool,
+    ) -> Self {
+        let (accepting_bi, accepting_uni, opening_bi, opening_uni) = (None, None, None, None);
+        Self { connection, table, early, closes, accepting_bi, accepting_uni, opening_bi, opening_uni }
     }
 
     /// Creates a connection that is never replaced: a server's, or a client's after the handshake.
@@ -167,9 +174,15 @@ async fn early_data_taken(mut early: watch::Receiver<Early>) {
     }
 }
 
+impl Clone for Quic {
+    fn clone(&self) -> Self {
+        Self::idle(self.connection.clone(), self.table.clone(), self.early.clone(), self.closes)
+    }
+}
+
 impl<B: Buf> quic::Connection<B> for Quic {
     type RecvStream = RecvStream;
-    type OpenStreams = OpenStreams;
+    type OpenStreams = Self;
 
     fn poll_accept_recv(
         &mut self,
@@ -196,59 +209,15 @@ impl<B: Buf> quic::Connection<B> for Quic {
         };
         let streams =
             ready!(poll_pending(&mut self.accepting_bi, &self.connection, call, context)).map_err(lost)?;
-        Poll::Ready(Ok(BidiStream::new(streams, &self.open.table)))
+        Poll::Ready(Ok(BidiStream::new(streams, &self.table)))
     }
 
-    fn opener(&self) -> OpenStreams {
-        self.open.clone()
+    fn opener(&self) -> Self {
+        self.clone()
     }
 }
 
 impl<B: Buf> quic::OpenStreams<B> for Quic {
-    type BidiStream = BidiStream<B>;
-    type SendStream = SendStream<B>;
-
-    fn poll_open_bidi(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
-        self.open.poll_open_bidi(context)
-    }
-
-    fn poll_open_send(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
-        self.open.poll_open_send(context)
-    }
-
-    fn close(&mut self, code: Code, reason: &[u8]) {
-        quic::OpenStreams::<B>::close(&mut self.open, code, reason);
-    }
-}
-
-/// Opens streams of a connection for h3.
-pub struct OpenStreams {
-    connection: quinn::Connection,
-    table: StreamTable,
-    closes: bool,
-    opening_bi: Pending<Bidirectional>,
-    opening_uni: Pending<quinn::SendStream>,
-}
-
-impl Clone for OpenStreams {
-    fn clone(&self) -> Self {
-        Self {
-            connection: self.connection.clone(),
-            table: self.table.clone(),
-            closes: self.closes,
-            opening_bi: None,
-            opening_uni: None,
-        }
-    }
-}
-
-impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     type BidiStream = BidiStream<B>;
     type SendStream = SendStream<B>;
 

@@ -77,12 +77,7 @@ impl Streams {
         let due_ns = arrived.due_ns;
         shared.log.arrived(arrived, move || {
             let written = counters.with(|counters| counters.stream(stream)).written;
-            Written {
-                first_byte_ns: written.first_ns,
-                last_byte_ns: written.last_ns.filter(|_| written.ended),
-                header_bytes: written.header_bytes,
-                body_bytes: written.body_bytes,
-            }
+            Written::on_stream(&written, written.ended)
         });
         let _ = sleep_until(due_ns).await;
         let mut stream = respond.send_response(Response::from_parts(head, ()), body.is_empty())?;
@@ -102,18 +97,19 @@ impl Streams {
         connection.may_process(&request.method, &shared).await;
         let message = body.and_then(|body| names::https_query(&request, body));
         let query = message.and_then(|message| lock(&asked).take(&message, names, &shared.log));
-        let Some(mut query) = query else {
+        let Some((mut query, answer)) = query else {
             return respond.send_response(names::https_refusal(), true).map(drop);
         };
-        let Some(answer) = query.answer.take() else {
-            query.log(&shared.log, false);
+        let Some(answer) = answer else {
+            shared.log.queried(query);
             // The resolver ignores this query. Dropping `respond` would reset the stream.
             return poll_fn(|context| respond.poll_reset(context)).await.map(drop);
         };
         let sent = respond
             .send_response(names::https_response(answer.len()), false)
             .and_then(|mut stream| stream.send_data(answer.into(), true));
-        query.log(&shared.log, sent.is_ok());
+        query.answered = sent.is_ok();
+        shared.log.queried(query);
         sent
     }
 }

@@ -129,12 +129,7 @@ impl Streams {
         let (counters, body_bytes) = (table.clone(), body.len());
         shared.log.arrived(arrived, move || {
             let written = counters.stream(id).written;
-            Written {
-                first_byte_ns: written.first_ns,
-                last_byte_ns: written.last_ns.filter(|_| written.body_bytes >= body_bytes),
-                header_bytes: written.header_bytes,
-                body_bytes: written.body_bytes,
-            }
+            Written::on_stream(&written, written.body_bytes >= body_bytes)
         });
         table.prioritise(id, Priority::of(&request.headers));
         let _ = sleep_until(due_ns).await;

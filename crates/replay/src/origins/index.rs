@@ -79,7 +79,8 @@ impl Index {
     }
 
     /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or else the nearest, if any.
-    /// If several are equally near, successive requests get them in turn, and all later requests the last.
+    /// If several resources are equally near, successive requests get one after another, and all later
+    /// requests get the last one.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

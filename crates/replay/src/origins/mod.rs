@@ -347,8 +347,8 @@ struct Connection {
     four_tuple: FourTuple,
     /// Set if the connection uses TLS.
     encrypted: bool,
-    /// Set if the connection uses HTTP/2 when that is its host's version. Not set for QUIC, nor in loads with
-    /// TLS for a cleartext connection without the HTTP/2 preface.
+    /// Set if the connection may use HTTP/2 over TCP; its host's version decides if it does. Not set for
+    /// QUIC, nor in loads with TLS for a cleartext connection without the HTTP/2 preface.
     http2: bool,
     /// Reports when the TLS handshake is complete.
     secured: Secured,

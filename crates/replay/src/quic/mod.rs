@@ -30,9 +30,6 @@ pub(crate) use self::server::{QuicOrigin, accept};
 /// sizes are not probed.
 pub const DATAGRAM_BYTES: u16 = 1200;
 
-/// Size of a UDP header in bytes.
-pub const UDP_HEADER_BYTES: u32 = 8;
-
 /// Payload of a TCP segment with timestamps on Ethernet. QUIC's initial window has as many bytes as TCP's.
 const TCP_SEGMENT_BYTES: u64 = 1448;
 

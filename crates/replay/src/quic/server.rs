@@ -35,7 +35,8 @@ pub(crate) struct QuicOrigin {
 }
 
 impl QuicOrigin {
-    /// Listens on `local`, a port at all addresses. Any host's `tls` will do. Call this inside the runtime.
+    /// Listens on `local`, a port at all addresses. `tls` may be any host's configuration, because
+    /// [`QuicOrigin::config`] later selects that of the connection's host. Call this inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.

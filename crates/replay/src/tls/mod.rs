@@ -2,13 +2,10 @@
 //! the same sizes in each load.
 
 mod authority;
-mod clock;
 mod ech;
-mod key_lines;
 mod post_quantum;
 mod session;
 mod signer;
-mod store;
 mod stream;
 
 use std::sync::Arc;
@@ -30,10 +27,7 @@ use rustls::{
 use serde::{Deserialize, Serialize};
 
 pub use authority::{Authority, address};
-pub use clock::Clock;
-pub use key_lines::KeyLines;
-pub use session::Session;
-pub use store::Sessions;
+pub use session::{Clock, KeyLines, Session, Sessions};
 pub use stream::{Handshake, Secured, TlsStream};
 
 /// Maximum early data that an origin accepts on a connection, in bytes: the usual limit of OpenSSL and nginx.
@@ -332,7 +326,7 @@ pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     match key_share {
         KeyShare::X25519MlKem768 => provider.kx_groups.insert(0, &post_quantum::X25519MlKem768),
-        KeyShare::MlKem1024 => provider.kx_groups.insert(0, &post_quantum::MlKem1024),
+        KeyShare::MlKem1024 => provider.kx_groups.insert(0, &post_quantum::ML_KEM_1024),
         KeyShare::X25519 => {}
         KeyShare::Secp256r1 => {
             provider.kx_groups.retain(|group| group.name() != SECP256R1.name());
@@ -345,7 +339,7 @@ pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
 /// Returns the cryptography provider of the origins, which support every [`KeyShare`].
 fn origins_provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
-    provider.kx_groups.insert(0, &post_quantum::MlKem1024);
+    provider.kx_groups.insert(0, &post_quantum::ML_KEM_1024);
     provider.kx_groups.insert(0, &post_quantum::X25519MlKem768);
     Arc::new(provider)
 }

@@ -1,8 +1,19 @@
-//! The negotiated parameters of a TLS handshake.
+//! Sessions of TLS: their parameters, the store from which servers resume them, the clock by which clients
+//! judge the age of their tickets, and their secrets for Wireshark.
 
-use rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustls::pki_types::UnixTime;
+use rustls::server::StoresServerSessions;
+use rustls::time_provider::TimeProvider;
+use rustls::{CommonState, HandshakeKind, KeyLog, ProtocolVersion};
 
 use super::Version;
+use crate::lock;
 
 /// Negotiated parameters, with names from IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,5 +43,82 @@ impl Session {
             alpn: end.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()),
             resumed: end.handshake_kind() == Some(HandshakeKind::Resumed),
         }
+    }
+}
+
+/// The sessions of all origins, by ticket. The store has no size limit, because an evicted session would
+/// cause a full handshake by chance. Sessions are forgotten between loads.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
+
+impl Sessions {
+    /// Forgets all sessions, so that no earlier ticket can be resumed.
+    pub fn forget(&self) {
+        lock(&self.0).clear();
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        lock(&self.0).insert(key, value);
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        lock(&self.0).get(key).cloned()
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        lock(&self.0).remove(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+/// The system's clock, which can be set ahead.
+#[derive(Debug, Default)]
+pub struct Clock {
+    ahead_s: AtomicU64,
+}
+
+impl Clock {
+    /// Sets the clock ahead by `by`, in whole seconds. Calls add up.
+    pub fn advance(&self, by: Duration) {
+        self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
+    }
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let s = UnixTime::now().as_secs() + self.ahead_s.load(Ordering::Relaxed);
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(s)))
+    }
+}
+
+/// The secrets of TLS connections as lines of NSS's key log (draft-ietf-tls-keylogfile), in memory.
+/// Wireshark decrypts connections with these lines.
+#[derive(Debug, Default)]
+pub struct KeyLines(Mutex<String>);
+
+impl KeyLines {
+    /// Returns the lines since the last call.
+    pub fn take(&self) -> String {
+        std::mem::take(&mut lock(&self.0))
+    }
+}
+
+impl KeyLog for KeyLines {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let mut lines = lock(&self.0);
+        lines.push_str(label);
+        for bytes in [client_random, secret] {
+            lines.push(' ');
+            for byte in bytes {
+                let _ = write!(lines, "{byte:02x}");
+            }
+        }
+        lines.push('\n');
     }
 }

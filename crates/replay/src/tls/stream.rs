@@ -71,7 +71,7 @@ pub struct TlsStream<S> {
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
-    /// Waker of a client's pending read, if its handshake has not started. The first write starts it.
+    /// Waker of a client's pending read, if its handshake has not started. A write starts the handshake.
     parked: Option<Waker>,
     started: bool,
     observer: Option<Observer>,
@@ -97,7 +97,7 @@ impl<S: Duplex> TlsStream<S> {
     }
 
     /// Creates a client's end, which sends nothing yet. [`Self::handshake`] starts the handshake. If the
-    /// client [offers early data](Self::offers_early_data), its first write starts it as well.
+    /// client [offers early data](Self::offers_early_data), its first write starts the handshake as well.
     ///
     /// # Errors
     /// Returns an error if rustls does not accept the configuration.

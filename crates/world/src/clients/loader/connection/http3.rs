@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::http2::MAX_HEADER_LIST_SIZE;
-use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
+use fastopen_replay::http3::{Early, Quic, StreamTable};
 use fastopen_replay::quic::table::QuicTable;
 use fastopen_replay::quic::{Connected, QuicClient};
 use h3::client::{RequestStream, SendRequest, builder};
@@ -92,7 +92,7 @@ struct Streams {
     connection: Arc<Connection>,
     table: StreamTable,
     early: watch::Receiver<Early>,
-    sender: SendRequest<OpenStreams, Bytes>,
+    sender: SendRequest<Quic, Bytes>,
 }
 
 impl Streams {
