@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use fastopen_netns::clock::realtime_ns;
-use fastopen_replay::http3::{Early, OpenStreams, Quic, StreamTable};
+use fastopen_replay::http3::{Early, Quic, StreamTable};
 use fastopen_replay::quic::table::{QuicEvidence, QuicTable};
 use fastopen_replay::quic::{CongestionControl, Connected, QuicClient, Runtime, Settings};
 use fastopen_replay::tls::{self, Authority, KeyShare};
@@ -170,7 +170,7 @@ impl Drop for Served {
 /// Requests the document over HTTP/3, and returns the number of bytes of its body.
 async fn document(connected: &Connected, early: &watch::Sender<Early>) -> Result<usize, StreamError> {
     let adapter = Quic::new(connected.connection.clone(), StreamTable::default(), early.subscribe());
-    let built = h3::client::builder().build::<_, OpenStreams, bytes::Bytes>(adapter).await;
+    let built = h3::client::builder().build::<_, Quic, bytes::Bytes>(adapter).await;
     let (mut http, mut sender) = built.expect("it speaks HTTP/3");
     let driver = tokio::spawn(async move { drop(http.wait_idle().await) });
     let request = Request::get("https://a.test/").body(()).expect("it is one");
