@@ -284,7 +284,7 @@ pub enum InvalidKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
-    /// The kind of contradiction.
+    /// The category of the reason, for programs.
     pub kind: InvalidKind,
     /// The details, as text for people.
     pub detail: String,

@@ -121,7 +121,7 @@ impl PageUrl {
 pub struct UrlRewrite {
     /// True to replace each host by its [alias](alias_host).
     pub aliased: bool,
-    /// The schemes to use.
+    /// The schemes that the changed URLs have.
     pub schemes: Schemes,
 }
 

@@ -103,7 +103,7 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the report's charts by name; with `loads`, also charts of the median loads."""
+        """Return the report's charts by name. With `loads`, also return charts of the median loads."""
         from fastopen.analysis.attribution import read_source
         from fastopen.report.figures import load_figures, overview_figures
 

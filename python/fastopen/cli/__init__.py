@@ -10,10 +10,10 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; the entry point of the installed program."""
+    """Run the command line. This function is the entry point of the installed program."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
-        # Importing the program takes a large part of a second, and may be interrupted.
+        # Importing the program takes a large fraction of a second, and may be interrupted.
         from fastopen.cli import app
 
         app.main()

@@ -1,4 +1,4 @@
-"""Format the help of commands. If there are many options, show the first ones, and the others by topic.
+"""Format the help of commands. If there are many options, show the first, and the other options by topic.
 
 A command's module names its FIRST_OPTIONS and EXAMPLES; `--help TOPIC` shows the options of a topic, and
 `--help all` shows all options."""
@@ -33,7 +33,8 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Options by topic. Options of factors are not listed: their topic is the part of a job that they change."""
+"""Options by topic. Options of factors are not listed here: their topic is the part of a job that they
+change."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",

@@ -17,7 +17,7 @@ EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_MACHINE: Final = 3
 EXIT_INTERRUPTED: Final = 130
-# The width of tables in files and pipes, which have no width, unless COLUMNS sets one.
+# The width of tables in files and pipes, unless the environment variable COLUMNS sets a width.
 PLAIN_WIDTH: Final = 100
 LEAST_WIDTH: Final = 40
 # Control characters (C0 and C1) except tabs and line ends, and characters that change the text's direction.

@@ -11,7 +11,7 @@ class Closing:
     """A context manager that calls `close` at its end."""
 
     def close(self) -> None:
-        """Free the resources."""
+        """Free the resources of the object. Each subclass implements this method."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -26,7 +26,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors in one. The text has a line for each; the fields are copied from the first."""
+    """Several InputErrors in one. The text has a line for each error; the fields are those of the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]

@@ -129,7 +129,7 @@ def decapitalised(text: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """Capitalise the first letter; unlike `str.capitalize`, leave the others unchanged."""
+    """Capitalise the first letter. Unlike `str.capitalize`, leave the other letters unchanged."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -68,7 +68,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise InputError(f"malformed TOML: {message}", str(path))
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # Python's own error for numbers of thousands of digits
+    except (ValueError, RecursionError) as error:  # int() raises ValueError for thousands of digits
         raise InputError(f"malformed TOML: {error}", str(path)) from None
 
 

@@ -45,7 +45,8 @@ def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
-# A leaf with an inclusion proof instead of timestamps, signatures and an intermediate.
+# The keyless size of a leaf with an inclusion proof instead of timestamps, a signature and an intermediate.
+# The ECDSA signature is subtracted as in `_chain`.
 _MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {

@@ -24,7 +24,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-# Settings that may be null: they then have the profile's value, or else their default.
+# Settings that may be null. If null, they have the profile's value, if any, or their default.
 _NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
 # Settings that not every client supports, each with the message of the error and a remedy, if there is one in
@@ -60,7 +60,7 @@ class Client(Part):
     name: NotEmpty | None = None
     """The name in tables, if it is not the kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
-    """The program and its arguments: required with the kind `command`, forbidden with others. No word
+    """The program and its arguments: required with the kind `command`, forbidden with other kinds. No word
     contains a NUL or is longer than 131,071 bytes, and the first word is not empty."""
     isolate: bool = False
     """True if a command sees only programs, libraries, fonts and certificates instead of all files of the
@@ -143,8 +143,8 @@ def _has(setting: str, client: ClientType) -> bool:
 def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
-    """Raise an error unless `can` is true of the client's type. The remedy names the clients of which it is
-    true, and `otherwise`, a second remedy (empty: there is none)."""
+    """Raise an error unless `can` is true for the client's type. The remedy names the clients for which it is
+    true, and `otherwise`, a second remedy, if this is not empty."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

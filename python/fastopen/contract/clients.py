@@ -41,7 +41,7 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client. The defaults describe a user's command."""
+    """A type of client. The default values of the fields are those of a command that a user gives."""
 
     label: str
     """The name in options, files and tables."""
@@ -60,12 +60,13 @@ class ClientType:
     closed: str = ""
     """The option that closes connections after a request."""
     executables: tuple[str, ...] = ()
-    """Names of the program; the first that exists is used. Empty for parts of fastopen and users'
+    """Names of the program. The first program that exists is used. Empty for fastopen's clients and users'
     commands."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps an HTTP version to the text that replaces HTTP in `command_line`, if it is another text."""
+    """Maps an HTTP version to the text that replaces HTTP in `command_line`, if it differs from the
+    version."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Maps HTTP versions that some builds lack to their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()

@@ -14,7 +14,7 @@ class InvalidKind(StrEnum):
     INCOMPLETE = "incomplete"
     """A request failed or timed out, a response was cut off, or the client failed or requested nothing."""
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
-    """A counter or a socket shows Fast Open although the transport has none."""
+    """A counter or a socket shows Fast Open although the transport does not use it."""
     NO_SYN_DATA = "no_syn_data"
     """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, only
     connections count that were opened after a handshake with the same host had completed without loss."""
@@ -35,8 +35,8 @@ class InvalidKind(StrEnum):
     NOT_RESUMED = "not_resumed"
     """Fewer connections to a host resumed a session than the client had tickets, or the two ends disagree."""
     EARLY_DATA_UNASKED = "early_data_unasked"
-    """A connection carried early data although the load has none, or an origin accepted early data although
-    it should reject early data."""
+    """A connection carried early data although the load does not use early data, or an origin accepted early
+    data although it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
     """The origin read early data before the handshake was complete on fewer connections to a host than the
     client had tickets. Only connections count that lost nothing and whose first request was safe, fitted into

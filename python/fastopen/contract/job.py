@@ -59,8 +59,8 @@ class Transactions(Part):
         dict[Literal["rate_per_s", "clients"], ArrivalCount], Field(min_length=1, max_length=1)
     ]
     """`{"rate_per_s": ...}`: transactions begin at this rate, at equal intervals, independently of earlier
-    ones (open loop). `{"clients": ...}`: each of this number of clients makes one transaction after another
-    (closed loop)."""
+    transactions (open loop). `{"clients": ...}`: each of this number of clients makes transactions in
+    sequence (closed loop)."""
     duration_us: Annotated[int, Field(ge=1, le=DURATION_MAX_US)]
     """The period in which transactions begin. Afterwards, running transactions have ten seconds to end."""
     late_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
@@ -86,10 +86,11 @@ class LoadSpec(Part):
     then only origins of https URLs use TLS."""
     cookies: Cookies = None
     """TFO cookies that the client has when the load begins: required with `tfo` and `tls+tfo`, forbidden with
-    others. With `transactions`: `cold` gives each transaction its own client address, without cookies; with
-    `warm`, all share one address, with a cookie of each host."""
+    other transports. With `transactions`: `cold` gives each transaction its own client address, without
+    cookies; with `warm`, all transactions share one address, with a cookie of each host."""
     transactions: Transactions | None = None
-    """Transactions in cleartext, without a client, instead of loading the page; null: the page is loaded."""
+    """Transactions in cleartext that are made without a client instead of loading the page. null: the page is
+    loaded."""
 
     @model_validator(mode="after")
     def _transport_fits(self) -> Self:

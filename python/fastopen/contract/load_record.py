@@ -112,7 +112,7 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """The client's view of a connection's TLS handshake; for clients other than the loader, the origin's
+    """The client's view of a connection's TLS handshake. For other clients than the loader: the origin's
     view."""
 
     secured_ns: Nanoseconds
@@ -351,7 +351,8 @@ class LoadRecord(RecordPart):
     lookups: Items[Lookup] = Field(default=[])
     """Lookups, in the order of queries; empty unless the network has `names`."""
     requests: Items[Request]
-    """Requests, in the order of the page's resources; if observed at the origins, in the order of arrival."""
+    """Requests in the order of the page's resources, or, if observed at the origins, in the order of
+    arrival."""
     connections: Items[Connection]
     """Connections, in the order in which they were opened."""
     given_up: GivenUp = GivenUp()

@@ -82,8 +82,8 @@ class LinkDirection(Part):
     """The distribution of each packet's delay around the delay of the direction: `{"normal_us": ...}` with
     this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
     reorder: bool = False
-    """True if packets may overtake each other when the delay varies. Otherwise a packet that would overtake
-    another one arrives together with it."""
+    """True if packets may overtake each other when the delay varies. If false, a packet that would overtake
+    another packet arrives together with it."""
 
     @model_validator(mode="after")
     def _one_kind_of_rate(self) -> Self:
@@ -110,10 +110,10 @@ class Network(Part):
     """Maps hosts of the page to their extra RTTs. Half is added before the queue on the way down, half after
     the link on the way up."""
     ip: Ip = "4"
-    """The version of IP of all hosts, the client and the resolver. `4+6`: each has an address of both
-    versions; the client chooses (RFC 8305), and queries the resolver over IPv6."""
+    """The version of IP of all hosts, the client and the resolver. `4+6`: each host has an address of both
+    versions. The client chooses one (RFC 8305), and queries the resolver over IPv6."""
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
-    """The largest IP packet; with IPv6 at least 1280."""
+    """The largest IP packet. With IPv6, it must be at least 1280."""
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On

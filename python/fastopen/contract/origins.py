@@ -57,7 +57,7 @@ class Origins(Part):
     """The hosts of the page that the external server serves; null: all. The client connects to the origins of
     the other hosts on port 8080."""
     server_listen: bool = False
-    """True to give the external server's listeners a Fast Open queue of `tfo_queue` if they have none."""
+    """True to give the external server's listeners a Fast Open queue of `tfo_queue` if they have no queue."""
     upstream_tfo: bool = False
     """True if the external server may use TCP Fast Open to the origins behind it, in all loads, with earlier
     cookies. Then each connection to these origins must show TCP Fast Open."""

@@ -224,7 +224,7 @@ class PacketsRecord(RecordPart):
     job: str
     id: str
     pcapng: str
-    """The piece in base64. The pieces of a load, one after another, are a file in the format pcapng."""
+    """The piece in base64. The concatenated pieces of a load are a file in the format pcapng."""
     dropped: Count
     """The number of the load's packets that were left out because there was no room for them."""
 
@@ -272,7 +272,8 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse one line of the program's output. Raises RecordError, or ContractError for another contract."""
+    """Parse one line of the program's output. Raises RecordError, or ContractError if the contract
+    differs."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

@@ -66,7 +66,7 @@ class Result:
     """The records of a job's world and loads, each without the job's name at its beginning."""
 
     maker: str
-    """The digest of the maker."""
+    """The digest of the Maker: the program, kernel and arguments that made the result."""
     decided_by: tuple[str, ...]
     """The inputs of the key: the maker, the digest of recorded bodies, and the job without its id."""
     records: tuple[str, ...]

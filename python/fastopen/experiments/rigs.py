@@ -69,7 +69,7 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""A set of properties with different names."""
+"""The properties of a rig. No two of them have the same name."""
 
 
 @dataclass(frozen=True)

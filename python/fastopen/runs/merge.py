@@ -92,7 +92,7 @@ class _Part:
     jobs: frozenset[str]
     owed: int
     again: int = 0
-    """Number of settled loads of this part that the merged run takes from other parts."""
+    """The number of loads that are settled in this part, but that the merged run takes from other parts."""
 
     @property
     def name(self) -> str:
@@ -212,7 +212,7 @@ class _Merging:
                 yield (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
             elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
                 kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
-                # A later part may hold the load that the merged run takes.
+                # Nothing is stored yet if the merged run takes the load from a part that is copied later.
                 if kept is not None and kept != tuple(figures[:-1]):
                     message = f"{part.name} and {source.name} differ in {job} {load}"
                     remedy = "one of them is wrong: run both again"

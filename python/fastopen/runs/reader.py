@@ -226,7 +226,8 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield row and JSON record of each load (or `job`'s loads), five times as fast as `load_records`."""
+        """Yield each load (of `job`, if given) as its row and its record in decoded JSON, without validation.
+        This is five times as fast as `load_records`."""
         for *row, record in self._rows(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):

@@ -99,7 +99,8 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return a field's option and the values in its notation; both as in JSON if no option sets the field."""
+    """Return the option that sets a field, and the values in the option's notation. If no option sets the
+    field, return the field's name and the values in Python's notation."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

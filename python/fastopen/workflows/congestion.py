@@ -24,7 +24,8 @@ UNKNOWN: Final = "no congestion control"
 def check_congestion_controls(
     experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
 ) -> None:
-    """Test unusual congestion controls in a world. Raise InputError at `place` if a kernel lacks one."""
+    """Raise InputError at `place` if a kernel lacks a congestion control of the experiment. Test each control
+    that is not in USUAL in a world of each engine."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
     pairs = product(engines.values(), unusual)

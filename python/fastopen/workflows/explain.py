@@ -471,7 +471,8 @@ class _Row:
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
     def improve(self, taken: Sequence[Sequence[float]]) -> None:
-        """Change the number and size of objects, given the times of loads over the two fitted networks."""
+        """Change the number and size of the objects, so that load times come closer to the two published
+        times. `taken` has the times of loads over the two networks in `fitted_to`."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return

@@ -113,7 +113,7 @@ class StartedRun:
     resumed: bool = False
     limit: TimeLimit | None = None
     not_kept: InputError | MachineError | None = None
-    """The error because of which the run is only in memory, although it should have been kept."""
+    """The error that prevented fastopen from keeping the run on the disk; None if there was no such error."""
 
     @property
     def loads_left(self) -> int:

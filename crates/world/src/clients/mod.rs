@@ -34,7 +34,8 @@ pub mod tls;
 /// The description of a load for a client.
 pub struct Loading<'a> {
     pub page: &'a Page,
-    /// The loader's policy. Other clients get its phases and processing times through synthetic bodies.
+    /// The policy of the load, which the loader follows. Other clients get its phases and processing times
+    /// through synthetic bodies, and Chromium's driver also reads its `processing_scale`.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],

@@ -259,7 +259,7 @@ fn boot(
 #[derive(Default)]
 struct Spinning {
     looked: Option<Instant>,
-    /// The number of waits and the CPU time of the kernel's process when one of them last changed, and the
+    /// The kernel process's number of waits and CPU time when either of these figures last changed, and the
     /// CPU time of all processes at that moment.
     changed: Option<((String, Duration), Duration)>,
 }

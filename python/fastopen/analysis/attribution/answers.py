@@ -34,22 +34,22 @@ from fastopen.pages.describe import registrable_domain, third_parties
 
 # At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
-# Smaller changes of a part of the critical path are not mentioned.
+# Smaller changes of a component of the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# If TLS handshakes grow by at least this part of the time saved in TCP handshakes, that time moved to TLS.
+# If TLS handshakes grow by at least this fraction of the time saved in TCP handshakes, the time moved there.
 MOVED_MIN: Final = 0.5
 # If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on content, each with the smallest part of the page load time that handshakes on the critical path
-# must take.
+# Verdicts on content, each with the smallest fraction of the page load time that handshakes on the critical
+# path must take.
 LENDS_ITSELF: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
     (0.0, "It suits TFO little"),
 )
-# Waits for a free connection are not mentioned if they take a smaller part of the page load time.
+# Waits for a free connection are not mentioned if they take a smaller fraction of the page load time.
 READY_MIN: Final = 0.01
-# Handshakes are slow if they take this many round trips on average. On an idle link, each takes one.
+# Handshakes are slow if they take this many round trips on average. On an idle link, a handshake takes one.
 SLOW_HANDSHAKE: Final = 1.3
 
 
@@ -216,7 +216,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause: the parts of both PLTs without TFO in transfer and processing; empty if unknown."""
+    """Return a clause: the shares of both PLTs without TFO in transfer and processing; empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

@@ -19,7 +19,7 @@ class Breakdown:
     """Means over loads of one cell, in milliseconds. The values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
-    """The number of analysed loads; in a large run, not all of the cell's loads."""
+    """The number of analysed loads. In a large run, only some of the cell's loads are analysed."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
     handshakes: float
@@ -29,11 +29,11 @@ class Breakdown:
     connections: float
 
     def share(self, kind: Kind) -> float:
-        """Return the part of the page load time that this kind of wait takes, 0 to 1."""
+        """Return the fraction of the page load time that this kind of wait takes, 0 to 1."""
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return the change of each kind of wait to `after`, in ms; the sum is the change of the PLT."""
+        """Return the change of each kind of wait to `after`, in ms. They add up to the change of the PLT."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
@@ -54,7 +54,7 @@ class Attribution:
 
 
 def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
-    """Analyse valid loads of a run. Cells get equal parts of `loads_max`, but at least one load each. The
+    """Analyse valid loads of a run. Each cell gets an equal share of `loads_max`, but at least one load. The
     loads nearest to a cell's median page load time are taken, so that the choice is deterministic."""
     experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)

@@ -23,7 +23,7 @@ class ColdRequests:
     times_ms: list[tuple[float, float]] = field(default_factory=list)
     """For each request, in ms: its duration until the last byte of the response, and how long it waited for
     the handshake. The duration starts when the request has been queued and its connection opened. For a
-    request that follows others on an HTTP/1.1 connection, it starts when the request is sent."""
+    request that follows other requests on an HTTP/1.1 connection, it starts when the request is sent."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -39,7 +39,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the handshake's part of the time of each cold request in percent, in ascending order."""
+        """Return the handshake's share of the time of each cold request in percent, in ascending order."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -53,7 +53,7 @@ class ColdRequests:
 
     @property
     def share_of_all(self) -> float:
-        """Return the part of the time of all requests that handshakes take, in percent."""
+        """Return the share of the time of all requests that handshakes take, in percent."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 

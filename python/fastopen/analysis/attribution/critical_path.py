@@ -129,8 +129,9 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: Sent) -> Sent | None:
-        """Return the request whose end `sent` waited for; None if it waited for none. This is the previous
-        request on its connection, or the last one on another connection, which made room for this one."""
+        """Return the request whose end `sent` waited for; None if it waited for no request. This is the
+        previous request on its connection, or the last request on another connection, which made room for
+        this connection."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -175,7 +176,7 @@ class Waits:
 
 
 def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Iterable[Sent]:
-    """Return the requests with a complete response; for each resource, only the one that was sent last."""
+    """Return the requests with a complete response. For each resource, return only the last request sent."""
     connections = {connection.id: connection for connection in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
@@ -289,7 +290,7 @@ class PieceChange:
 
     @property
     def change_ns(self) -> int:
-        """Return the change; positive if the second path spends more time."""
+        """Return the change. It is positive if the second path spends more time."""
         return self.after_ns - self.before_ns
 
 

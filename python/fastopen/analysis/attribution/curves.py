@@ -23,7 +23,7 @@ class Place:
     name: str
     """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
-    """The same values as part of a sentence: `at 20 ms`, `for 1 % loss`."""
+    """The same values as a phrase in a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """The value that tables show for each varying factor, by the factor's name."""
@@ -34,7 +34,8 @@ class Place:
 
     @property
     def baseline(self) -> CellResult | None:
-        """Return the result of the arm that the others are compared with; None if that arm was not loaded."""
+        """Return the result of the arm that all other arms are compared with; None if that arm was not
+        loaded."""
         return baseline_of(self.arms)
 
     @property

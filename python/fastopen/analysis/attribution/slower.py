@@ -16,9 +16,9 @@ from fastopen.experiments import Role, baseline_of, loaded_with, treatments_of
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 
-# A request explains a slower load if it took longer by at least this part of the additional load time.
+# A request explains a slower load if it took longer by at least this fraction of the additional load time.
 SHARE_MIN: Final = 0.25
-# A connection that carried less than this part of another connection's bytes has a smaller congestion window.
+# A connection that has carried less than this fraction of the other's bytes has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
 # Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
@@ -26,11 +26,11 @@ TFO_SYN_RETRANSMITTED: Final = 3
 TIMEOUT_MIN_NS: Final = 200_000_000
 # Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
 WINDOW_BYTES: Final = 10 * 1448
-# A reason must account for at least this part of the time by which the load or the request took longer.
+# A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this factor times the other's segments.
+# Losses explain a slower load if it retransmitted this factor times the segments of the faster load.
 MORE_LOST: Final = 1.25
-# A direction of the link that is busy for a smaller part of the load has room for more bytes.
+# A direction of the link that is busy for a smaller fraction of the load time has room for more bytes.
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
@@ -237,7 +237,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions; empty unless `after` has more than MORE_LOST times as many."""
+    """Return a clause on retransmissions; empty if MORE_LOST times those of `before` are not exceeded."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""

@@ -32,7 +32,7 @@ SLACK: Final = Decimal("1.02")
 SLACK_OF_ROOM: Final = Decimal("1.1")
 # A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
-# A slope that keeps more than this part of the previous one may be noise, because published loads are few.
+# A slope of more than this fraction of the previous slope may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
@@ -59,7 +59,8 @@ class MeasuredCell:
 
     @property
     def saved(self) -> Decimal:
-        """Return the smallest saving that rounding allows, in milliseconds; negative if TFO may be slower."""
+        """Return the smallest saving that rounding allows, in milliseconds. It is negative if TFO may be
+        slower."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property

@@ -43,9 +43,9 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings on printed improvements: those that contradict the two printed times, and, unless
-    the others are all rounded one way, those that are not rounded to the nearest digit. Improvements that are
-    medians over pairs of loads are not checked."""
+    """Return the findings on printed improvements: improvements that contradict the two printed times, and
+    improvements that are not rounded to the nearest digit, unless all other improvements are rounded in one
+    direction. Improvements that are medians over pairs of loads are not checked."""
     printed = [cell for cell in table if cell.is_of_its_times]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]

@@ -82,13 +82,14 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs if the improvement is their median; 1 or None if it comes from the two times."""
+    """The number of pairs whose median improvement is printed. 1 or None: it is computed from `off` and
+    `tfo`."""
     flight_off: FlightKind = FIRST_FLIGHTS["tcp"]
     flight_tfo: FlightKind = FIRST_FLIGHTS["tfo"]
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the largest rounding error of the times in `unit`: half a digit of the more precise one."""
+        """Return the largest rounding error of the times in `unit`: half a digit of the more precise time."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property

@@ -47,8 +47,8 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure whose values are given by repeat. None if a side has no value, if paired
-    sides have no common repeat, or if `relative` is set and a value of `before` is 0.
+    """Return the change of a figure whose values are given by repeat. None if a run has no value, if paired
+    runs have no common repeat, or if `relative` is set and a value of `before` is 0.
 
     `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
     pairs the interval is the range of the central 90 %.

@@ -33,7 +33,7 @@ class CellChange:
 
     page: str
     where: str
-    """The values that distinguish the cell from others of its page and arm, such as `20 ms`; may be empty."""
+    """The values that distinguish the cell from other cells of its page and arm, if any, such as `20 ms`."""
     before: CellResult
     after: CellResult
     basis: Basis

@@ -1,4 +1,4 @@
-"""Compute the upper bound on the saving by TCP Fast Open; all reports use this bound."""
+"""Compute the upper bound on the saving by TCP Fast Open. All reports use this bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

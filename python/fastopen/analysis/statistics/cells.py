@@ -23,8 +23,8 @@ from fastopen.runs import LoadRow
 
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
 FENCE: Final = 3.0
-# Outliers also lie at least this part of the median outside the quartiles, because most loads in an emulated
-# network differ by only a thousandth.
+# Outliers also lie at least this fraction of the median outside the quartiles, because most loads in an
+# emulated network differ by only a thousandth.
 FENCE_SHARE_MIN: Final = 0.01
 # With fewer loads, no load is called an outlier.
 FENCED_MIN: Final = 5
@@ -78,7 +78,8 @@ class CellResult:
     effect: float | None
     """The matched-pairs rank-biserial correlation; see `rank_biserial`."""
     outliers: tuple[Outlier, ...]
-    """Loads that took much longer or shorter than the others. All figures include these loads."""
+    """Loads that took much longer or shorter than the other loads of the cell. All figures include these
+    loads."""
     repeated: tuple[Reason, ...]
     """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
@@ -129,7 +130,7 @@ def summarise(
 ) -> list[CellResult]:
     """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
     `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
-    with `vary`. `asked`: the number of planned repeats; if it is None, all repeats that ran."""
+    with `vary`. `asked`: the number of planned repeats; None for all repeats that ran."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -214,7 +215,7 @@ def _result(
 
 def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the range of the central 95 % of the samples. For fewer than FULL_MIN samples, return their
-    whole range; for fewer than VALUES_MIN, None."""
+    whole range. For fewer than VALUES_MIN samples, return None."""
     if len(values) >= FULL_MIN:
         return central(values, 0.95)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
@@ -249,7 +250,7 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 def rank_biserial(differences: Sequence[float]) -> float | None:
     """Return the correlation, from -1 (every pair got slower) to 1 (every pair faster); None without pairs.
 
-    It is the favourable part of the rank sum of Wilcoxon's signed-rank test minus the unfavourable part
+    It is the favourable share of the rank sum of Wilcoxon's signed-rank test minus the unfavourable share
     (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
     network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers.
     """

@@ -7,7 +7,7 @@ from typing import Final
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import ArmName, Comparison
 
-# Differences below this, in RTTs, are ignored, because they come from the response's time on the link.
+# Differences below this, in RTTs, are ignored: an additional flight of the server takes a whole RTT.
 ALIKE_RTTS: Final = 0.01
 # With fewer sizes, the table of results has a row for each size.
 SIZES_MIN: Final = 8

@@ -95,15 +95,16 @@ class Sensitivity:
     """The sensitivity of one cell's saving to the sampled values."""
 
     correlations: dict[str, float]
-    """Spearman's rank correlation of each sampled value with the saving; positive if both grow."""
+    """Spearman's rank correlation of each sampled value with the saving. It is positive if both grow."""
     draws: int
 
     @property
     def rest(self) -> float:
-        """Return the part of the variance of ranks that no single sampled value explains, 0 to 1.
+        """Return the fraction of the variance of ranks that no single sampled value explains, 0 to 1.
 
         It comes from the order of equal requests, and from values that act together. Values are independent,
-        so their parts add up. The part that each explains by accident, 1 / (draws - 1), is subtracted.
+        so their fractions add up. The fraction that each value explains by accident, 1 / (draws - 1), is
+        subtracted.
         """
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))

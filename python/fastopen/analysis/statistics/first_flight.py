@@ -31,10 +31,11 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on the first flights of one load; None if a load lacks a figure."""
+    """Figures on the first flights of one load. A figure is None if the load's record does not give it."""
 
     client_hello_bytes: int | None
-    """The ClientHello's size on the document's connection; if that has none, the smallest size over TCP."""
+    """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS
+    over TCP, this is the smallest ClientHello of the load's TCP connections."""
     secured_connections: int
     """The number of connections with TLS."""
     most_to_a_host: int

@@ -125,8 +125,8 @@ def _bounds(
 def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
     """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
     None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
-    time beyond one round trip: the time of the certificates on the link, and with TLS 1.2 another round
-    trip."""
+    time beyond one round trip: the time of the certificates on the link, and with TLS 1.2 one round trip
+    more."""
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The verdict on a treatment in comparisons that are judged together. The values are texts of reports."""
+    """The verdict on one treatment over a group of comparisons. Each value is the text that reports print."""
 
     WORTH_IT = "TFO is worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"

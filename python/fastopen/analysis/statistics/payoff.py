@@ -31,7 +31,7 @@ class Payoff:
     saved_ms: float
     """The median over pairs of loads on the open path."""
     cost_ms: float
-    """The median time that TFO costs behind the middlebox; negative if TFO saves time there."""
+    """The median time that TFO costs behind the middlebox. It is negative if TFO saves time there."""
     otherwise: str = ""
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
@@ -44,7 +44,7 @@ class Payoff:
         nothing over an open path, None if a broken path costs nothing.
 
         `visits` share one cost: a client with a negative cache (RFC 7413 section 4.1.3.1) detects the broken
-        path on its first visit and does not use TFO on the others.
+        path on its first visit and does not use TFO on later visits.
         """
         if self.saved_ms <= 0:
             return 0.0

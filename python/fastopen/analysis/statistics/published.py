@@ -18,7 +18,7 @@ from fastopen.experiments import Comparison, PublishedCell, baseline_of, headlin
 AGREE_POINTS: Final = 3.0
 # Rounding cannot explain a larger difference between the printed percentage and the times.
 PRINTED_POINTS: Final = 1.0
-# A handshake takes one RTT, and the request that waits for it at least another. So TFO saves half at most.
+# A handshake takes one RTT, and the request that waits for it at least one more. So TFO saves half at most.
 HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
@@ -57,7 +57,7 @@ class Discrepancy:
 
     @property
     def theirs_saved_ms(self) -> float:
-        """Return the published saving in milliseconds; negative if TFO was slower."""
+        """Return the published saving in milliseconds. It is negative if TFO was slower."""
         return self.theirs.off_ms - self.theirs.tfo_ms
 
     @property

@@ -1,7 +1,8 @@
 """Guard the pages of `fastopen browse`: respond only to requests that carry the token or its cookie.
 
-Pages of other sites cannot read our responses: they have no cookie, and the Host header must name this
-machine (against DNS rebinding). Other pages cannot show ours in a frame, and inline scripts do not run."""
+Pages of other sites cannot read the responses of `fastopen browse`: they have no cookie, and the Host header
+must name this machine (against DNS rebinding). Pages of other sites cannot show pages of `fastopen browse` in
+a frame, and inline scripts do not run."""
 
 import hmac
 import os
@@ -67,7 +68,7 @@ class Desk:
 
 @dataclass(frozen=True)
 class Selected:
-    """The run or load that was selected for a comparison with another. `run` is empty if none is selected."""
+    """The run or load that the user has selected for a comparison. `run` is empty if nothing is selected."""
 
     run: str
     load: int | None

@@ -208,7 +208,7 @@ async def cells_file(at: Guarded, name: str) -> None:
 
 
 async def figures(at: Guarded, name: str) -> None:
-    """List the figures. Each is drawn when it is requested."""
+    """List the figures. Each figure is drawn when it is requested."""
     found = await at.kept.figures(at.kept.find(name))
     html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
     at.show_part("Figures", html, at.run_link(name))

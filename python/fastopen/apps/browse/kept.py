@@ -95,7 +95,7 @@ class _Memory:
                 self._tasks.popitem(last=False)
         self._tasks.move_to_end(key)
         try:
-            # If the first request is cancelled, others may still wait for the same task.
+            # If the first request is cancelled, other requests may still wait for the same task.
             return await asyncio.shield(task)
         finally:
             if task.done() and (task.cancelled() or task.exception() is not None):

@@ -101,7 +101,7 @@ class ScriptResult:
     script: str
     outcome: ScriptOutcome
     why: str
-    """Empty if the script passed; otherwise packetdrill's message, or the known reason."""
+    """Packetdrill's message, or the known reason of the failure; empty if the script passed."""
     took_ms: int | None = None
     syn_data_acked: int | None = None
     """The number of handshakes in the script that acknowledge SYN data; None unless the script passed."""

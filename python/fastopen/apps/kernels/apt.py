@@ -72,7 +72,7 @@ def machine_archives(apt: Path = APT) -> list[AptArchive]:
 
 
 def codename(os_release: Path = OS_RELEASE) -> str:
-    """Return the distribution's code name, such as `trixie`, or an empty text if it has none."""
+    """Return the distribution's code name, such as `trixie`, or an empty text if it has no code name."""
     try:
         text = os_release.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -110,8 +110,8 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that gcc ignores it. Its modification time is kept; otherwise make
-    would rebuild the objects that depend on it."""
+    """Empty the precompiled header, so that gcc ignores it. Its modification time is kept, so that make does
+    not rebuild the objects that depend on it."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Assemble the events of Chromium's DevTools protocol into requests as they come.
+"""Assemble the events of Chromium's DevTools protocol into requests as the events come.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/"""
 
@@ -50,7 +50,7 @@ class Log:
     load_at: float | None = None
     content_at: float | None = None
     received_bytes: int = 0
-    """The size of all bodies so far, before they are decoded."""
+    """The size of all bodies that have arrived so far, before decoding."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
     """The header fields from the network stack by the id of requests, in the order of redirects."""

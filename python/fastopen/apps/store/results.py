@@ -85,7 +85,7 @@ class Pruning:
     bytes: int | None = None
     """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the only maker whose results stay."""
+    """The digest of the Maker (program and kernel) whose results are kept; None keeps all results."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class Verified:
     not_again: int = 0
     """The number of results that need recorded bodies, or whose repetition the machine disturbed."""
     disputed: list[tuple[str, str, str]] = field(default_factory=list)
-    """The key of each job that gave another result, and the places of the kept and the new result."""
+    """For each job whose repeated result differs: its key, and the places of both results."""
 
 
 def verify(

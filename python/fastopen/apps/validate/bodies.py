@@ -24,7 +24,7 @@ from fastopen.experiments import BASELINE
 from fastopen.pages import ImportedPage
 from fastopen.workflows.differences import TwoTimes
 
-# The number of requests to list for each page, and the longest part of each to print.
+# The number of requests to list for each page, and the number of characters of each request to print.
 SHOWN: Final = 5
 WIDTH: Final = 150
 

@@ -60,7 +60,7 @@ class Prediction(TwoTimes):
     predicted_range_ms: tuple[float, float] | None = None
     """The range of the predictions of all samples (see `spanned`); None if there are too few samples."""
     error: PredictionError | None = None
-    """The step with the largest error on the way to the load event; None if no step has one."""
+    """The step with the largest error on the way to the load event; None if no step has an error."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:

@@ -11,7 +11,8 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import ImportedPage, Recording
 
-# Maps a type of resource to the types, besides documents, that may request it. Otherwise: OTHER_ASKERS.
+# Maps the type of a resource to the types of the resources that may request it, in addition to documents.
+# OTHER_ASKERS holds the requesting types of all other resources.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),

@@ -79,8 +79,8 @@ class Graph:
                     waiting.append(target)
 
     def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return the indices in `started`, and the indices of the link targets found so far and of all
-        exchanges that these lead to: other pages of a crawl. Returns an empty set if `started` is empty."""
+        """Return the indices of exchanges on other pages of a crawl: those in `started`, the link targets
+        found so far, and all exchanges to which these lead. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:

@@ -41,7 +41,7 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return the last segment of the path; None if it has characters that texts may write in several ways."""
+    """Return the last segment of the path; None if it has percent-escapes or characters that HTML escapes."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 

@@ -1,4 +1,5 @@
-"""Draw the times of all requests, and of cold requests with and without the wait for a handshake."""
+"""Draw distributions of request times: of all requests, and of cold requests with and without their
+handshake."""
 
 from typing import Any, Final
 

@@ -102,7 +102,8 @@ def properties_and_savings(source: Source) -> Figure | None:
 
 
 def _shown(source: Source) -> tuple[list[Distribution], str]:
-    """Return the distributions of the first places, as many as fit, and a sentence on the other places."""
+    """Return the distributions for the first PANELS_MAX combinations of network, setup and engine, and a
+    sentence that reports how many combinations are left out, if any."""
     found = source.results.distributions
     places = list(dict.fromkeys(one.place for one in found))
     shown = places[:PANELS_MAX]

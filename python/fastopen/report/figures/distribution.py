@@ -13,7 +13,8 @@ from fastopen.report.figures.spread import distribution
 
 # With fewer loads, no distribution is drawn.
 LOADS_MIN: Final = 3
-# The smallest spread that is drawn, as part of the fastest load's time. Less would look like a vertical line.
+# The smallest spread that is drawn, as a fraction of the fastest load's time. A smaller spread would look
+# like a vertical line.
 SPREAD_MIN: Final = 0.001
 # Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6

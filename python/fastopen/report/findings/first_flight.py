@@ -21,7 +21,7 @@ SESSIONS: Final = list(SESSION_WORDS)
 
 
 def of_first_flight(results: Results) -> list[Factor]:
-    """Return the varying factors of setups that decide how connections begin."""
+    """Return the varying factors that change the first flight of connections."""
     return [factor for factor in results.factors.varying if factor.first_flight]
 
 

@@ -72,13 +72,14 @@ class Rules:
     sending: bool = True
     """Let servers send bodies as slowly as recorded."""
     pushes: bool = True
-    """Request a pushed resource together with its initiator; otherwise when its initiator reveals it."""
+    """Request a pushed resource together with its initiator. If False, request it when it is revealed."""
     handshakes: bool = True
     """Use only recorded handshakes and lookups; otherwise each connection has a TCP handshake."""
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them; otherwise use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let requests over HTTP/1.1 wait for connections as recorded; otherwise for one of six connections."""
+    """Let requests over HTTP/1.1 wait for connections as recorded. If False, each waits until one of six
+    connections is free."""
     names: NameLookup = "none"
     """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
 

@@ -19,7 +19,8 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints each stage: on a terminal at its end, with the time that it took; otherwise at its start."""
+    """Prints each stage. On a terminal, a stage is printed at its end, with the time that it took. In a file
+    or pipe, it is printed at its start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0
@@ -113,7 +114,7 @@ def info(
 
 @command.command("list")
 def list_kernels(json: JsonOption = False) -> None:
-    """List the installed kernels; the first is the one in use."""
+    """List the installed kernels, first the one in use."""
     usable, damaged = kernels.find_all()
     if json:
         broken = [{"folder": str(entry.folder), "reason": entry.reason} for entry in damaged]

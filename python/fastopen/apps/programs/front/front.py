@@ -117,7 +117,8 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record. Return it if no later record matters. Raises CommandError."""
+        """Act on a record from the supervisor. Return the record if it ends the report on a command outside a
+        world. Raises CommandError."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]

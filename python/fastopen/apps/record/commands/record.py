@@ -82,7 +82,7 @@ def command(
 
 
 def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
-    """Return the file of the pages: a WACZ if the browser left a log of its network, else a HAR."""
+    """Return the content of the output file: a WACZ if the browser kept a NetLog, otherwise a HAR."""
     if netlog is None:
         # Halves of surrogate pairs, which pages may send, become question marks.
         return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")
@@ -91,7 +91,7 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
 
 
 def _check_writable(output: Path, *, replace: bool) -> None:
-    """Raise InputError if the file cannot be written, before pages are loaded."""
+    """Raise InputError if the file cannot be written. Called before pages are loaded."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "give a file, such as page.har")
     if output.exists() and not replace:

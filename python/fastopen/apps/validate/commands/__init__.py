@@ -1,1 +1,1 @@
-"""Commands, one module each."""
+"""The commands that this app adds to `fastopen`, one module each."""
