@@ -1,10 +1,13 @@
-"""Report the comparison of two runs in sentences and tables: settings, changes, critical paths and limits."""
+"""Report the comparison of two runs in a terminal, and make the sentences and tables for other reports."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
 
 from fastopen.analysis.attribution import PieceChange, request_name
 from fastopen.analysis.comparison import (
@@ -28,6 +31,7 @@ from fastopen.common.phrases import (
     signed,
     with_sign,
 )
+from fastopen.common.terminal import STYLES, filled, tabled
 from fastopen.report.entries import MISSING, known, of_factor
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
@@ -45,17 +49,15 @@ def side_lines(compared: RunComparison) -> list[str]:
         status = side.results.status
         unfinished = "" if status == "finished" else f": this run is {status}"
         lines.append(f"{letter}: {side.place}{named}{unfinished}")
-    if compared.settings:
-        lines.append(f"What differs: {'; '.join(map(str, compared.settings))}.")
-    else:
-        lines.append("The settings of the runs do not differ.")
-    return lines
+    differing = "; ".join(map(str, compared.settings))
+    return [*lines, f"What differs: {differing}." if differing else "The settings of the runs do not differ."]
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
     """Yield a table for each page, with a row for each cell that both runs have."""
-    for page, cells in groupby(compared.cells, key=lambda cell: cell.page):
-        yield _grid(compared, page, list(cells))
+    return (
+        _grid(compared, page, list(cells)) for page, cells in groupby(compared.cells, lambda one: one.page)
+    )
 
 
 def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Grid:
@@ -127,9 +129,8 @@ def verdict_line(compared: RunComparison) -> str:
         return f"Nothing changed: {plural(len(cells), 'cell')} the same to the nanosecond."
     parts = []
     for outcome in (Outcome.SLOWER, Outcome.FASTER):
-        percent = [cell.plt.percent for cell in cells if cell.outcome is outcome and cell.plt]
-        known = [abs(one) for one in percent if one is not None]
-        if known:
+        found = [cell.plt.percent for cell in cells if cell.outcome is outcome and cell.plt]
+        if known := [abs(percent) for percent in found if percent is not None]:
             parts.append(f"{outcome} in {len(known)} of {plural(len(cells), 'cell')} (by {percents(known)})")
     parts += [
         f"{outcome} in {counts[outcome]}"
@@ -137,12 +138,9 @@ def verdict_line(compared: RunComparison) -> str:
         if counts[outcome]
     ]
     evidence = f"; the evidence changed in {other} of {plural(len(cells), 'cell')}" if other else ""
-    return f"B is {listed(parts)}{_most(cells)}{evidence}."
-
-
-def _most(cells: Sequence[CellChange]) -> str:
-    most = max(cells, key=lambda cell: abs(_percent_of(cell)))
-    return f"; most: {most.name}: {_by(most)}" if _percent_of(most) else ""
+    largest = max(cells, key=lambda cell: abs(_percent_of(cell)))
+    most = f"; most: {largest.name}: {_by(largest)}" if _percent_of(largest) else ""
+    return f"B is {listed(parts)}{most}{evidence}."
 
 
 def _percent_of(cell: CellChange) -> float:
@@ -173,8 +171,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return a text on the kinds of wait, then the requests, that changed on the critical path, and the
-    reason. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
+    """Return a text on the kinds of wait and the requests that changed on the critical path, with the reason.
+    Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -185,7 +183,8 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the most changed requests of both critical paths, then on requests of only one."""
+    """Yield a clause on the most changed requests that are on both critical paths, and a clause on requests
+    that are on only one of them."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -211,21 +210,17 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
     """Yield lines on the first NAMED_MAX cells whose kernel evidence changed, and the number of others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
-        before, after = cell.before, cell.after
-        texts = (
-            [f"{one.invalid} of {plural(one.loads, 'load')} invalid" for one in (before, after)],
-            [f"SYN data on {one.syn_data_connections} of {one.connections}" for one in (before, after)],
-            [_retransmitted(one.retransmitted) for one in (before, after)],
-        )
-        changed = [f"{was} in A, {now} in B" for was, now in texts if was != now]
+        texts = []
+        for one in (cell.before, cell.after):
+            segments = "unknown" if one.retransmitted is None else plural(one.retransmitted, "segment")
+            invalid = f"{one.invalid} of {plural(one.loads, 'load')} invalid"
+            syn_data = f"SYN data on {one.syn_data_connections} of {one.connections}"
+            texts.append((invalid, syn_data, f"{segments} retransmitted"))
+        changed = [f"{was} in A, {now} in B" for was, now in zip(*texts, strict=True) if was != now]
         yield f"Evidence of {cell.name}: {'; '.join(changed)}."
     if len(cells) > NAMED_MAX:
         more = len(cells) - NAMED_MAX
         yield f"The evidence of {more} more cells changed; fastopen compare --json lists all of it."
-
-
-def _retransmitted(segments: float | None) -> str:
-    return f"{'unknown' if segments is None else plural(segments, 'segment')} retransmitted"
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
@@ -246,11 +241,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
         yield f"{limit.text}: {said} of {plural(len(own), 'cell')}", "bad" if failed else "good"
         for check in own:
             if check.verdict is not LimitVerdict.HOLDS:
-                yield f"  {check.verdict}: {check.change.name}: {check_words(check)}", _tone(check)
-
-
-def _tone(check: LimitCheck) -> Tone:
-    return "bad" if check.failed else "notable"
+                line = f"  {check.verdict}: {check.change.name}: {check_words(check)}"
+                yield line, "bad" if check.failed else "notable"
 
 
 def check_words(check: LimitCheck) -> str:
@@ -259,12 +251,30 @@ def check_words(check: LimitCheck) -> str:
     if found is None:
         loads = check.change.after
         return f"{loads.invalid} of {loads.loads} loads of B are invalid"
+    text = f"saving {nonzero_with_sign(found.difference)} points"
     if found.percent is not None:
         text = f"PLT {_by(check.change)}"
-    else:
-        text = f"saving {nonzero_with_sign(found.difference)} points"
     if found.interval is None:
         return f"{text}; too few loads for an interval"
     if found.interval[0] != found.interval[1]:
         text += f", 95{NBSP}% sure {with_sign(found.interval[0])} to {with_sign(found.interval[1])}"
     return text
+
+
+def comparison_renderables(
+    compared: RunComparison, checks: Sequence[LimitCheck], width: int
+) -> Iterator[RenderableType]:
+    """Yield the sentences and tables of a comparison, settings first, for a terminal with `width` columns."""
+    yield from filled(side_lines(compared), width, indent="   ")
+    yield Text()
+    notes: dict[str, None] = {}
+    for grid in comparison_grids(compared):
+        yield from tabled(grid, width)
+        notes[grid.note] = None
+    yield from filled([verdict_line(compared)], width, "bold")
+    yield from filled(path_lines(compared), width, indent="  ")
+    yield from filled(evidence_lines(compared), width, "yellow", indent="  ")
+    yield from filled(unshared_lines(compared), width, "yellow", indent="  ")
+    yield from filled(notes, width, "dim")
+    for line, tone in check_lines(checks):
+        yield from filled([line], width, STYLES[tone], indent="    ")

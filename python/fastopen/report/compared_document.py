@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from fastopen.analysis.attribution import PieceChange
 from fastopen.analysis.comparison import CellChange, Change, LimitCheck, RunComparison, Side
-from fastopen.analysis.statistics import CellResult
 from fastopen.experiments.factors import cell_columns
 from fastopen.report.document import SOFTWARE
 
@@ -15,7 +14,8 @@ FORMAT: Final = "fastopen-comparison/1"
 def comparison_document(
     compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]
 ) -> dict[str, Any]:
-    """Return the document, ready for `json.dumps`. `checks`: the checks of each comparison."""
+    """Return the comparisons as one object, ready for `json.dumps`. `checks`: the limits that were checked in
+    each comparison."""
     return {
         "format": FORMAT,
         "failed": any(check.failed for of_one in checks for check in of_one),
@@ -50,7 +50,7 @@ def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[s
 
 
 def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
-    factors = compared.before.results.factors
+    factors, sides = compared.before.results.factors, (cell.before, cell.after)
     return {
         "page": cell.page,
         "name": cell.name,
@@ -59,34 +59,23 @@ def _cell(compared: RunComparison, cell: CellChange) -> dict[str, Any]:
         "basis": cell.basis,
         "plt_ms": _change(cell.plt),
         "saving_percent": _change(cell.saving),
-        "loads": _both(cell, lambda one: one.loads),
-        "invalid": _both(cell, lambda one: one.invalid),
-        "connections": _both(cell, lambda one: one.connections),
-        "syn_data_connections": _both(cell, lambda one: one.syn_data_connections),
-        "retransmitted_segments_median": _both(cell, lambda one: one.retransmitted),
+        "loads": [one.loads for one in sides],
+        "invalid": [one.invalid for one in sides],
+        "connections": [one.connections for one in sides],
+        "syn_data_connections": [one.syn_data_connections for one in sides],
+        "retransmitted_segments_median": [one.retransmitted for one in sides],
         "evidence_changed": cell.evidence_changed,
-        "critical_path_ms": _path(cell),
+        "critical_path_ms": cell.paths
+        and {kind.value: [path.kinds_ms[kind] for path in cell.paths] for kind in cell.paths[0].kinds_ms},
         "pieces": [_piece(piece) for piece in cell.pieces],
         "reason": cell.reason,
     }
-
-
-def _both(cell: CellChange, figure: Any) -> list[Any]:
-    sides: tuple[CellResult, CellResult] = (cell.before, cell.after)
-    return [figure(one) for one in sides]
 
 
 def _change(found: Change | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {key: value for key, value in vars(found).items() if key != "percent" or value is not None}
-
-
-def _path(cell: CellChange) -> dict[str, list[float]] | None:
-    if cell.paths is None:
-        return None
-    before, after = cell.paths
-    return {kind.value: [before.kinds_ms[kind], after.kinds_ms[kind]] for kind in before.kinds_ms}
 
 
 def _piece(piece: PieceChange) -> dict[str, Any]:

@@ -1,12 +1,15 @@
-"""Write comparisons of runs as one HTML file that needs neither network nor scripts."""
+"""Write comparisons of runs as one HTML file without scripts. Show critical paths as bars and tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from markupsafe import Markup
 
+from fastopen.analysis.attribution import CriticalPath, Kind, PieceChange
 from fastopen.analysis.comparison import LimitCheck, Outcome, RunComparison
-from fastopen.common.phrases import capitalised, listed
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import capitalised, listed, nonzero_with_sign, time
+from fastopen.pages import Page
 from fastopen.report.compared import (
     check_lines,
     comparison_grids,
@@ -17,7 +20,8 @@ from fastopen.report.compared import (
     verdict_line,
     where_on_the_path,
 )
-from fastopen.report.path_pieces import kind_colours, path_bars, pieces_grid
+from fastopen.report.figures.requests import request_name
+from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.templates import environment, whole_page
 
 # The maximum number of cells whose critical paths are drawn, and of changed waits listed for each.
@@ -26,7 +30,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return the HTML of the file. `checks`: the checks of each comparison."""
+    """Return the HTML of the file. `checks`: the limits that were checked in each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -70,3 +74,64 @@ def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
                 "bars": path_bars(of_runs),
                 "grid": pieces_grid(cell.pieces[:PIECES_MAX]),
             }
+
+
+def kind_colours() -> list[tuple[str, str]]:
+    """Return the legend of the bars: each kind of wait with its colour."""
+    return [(kind.value, colour) for kind, colour in KIND_COLOURS.items()]
+
+
+def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
+    """Return the name of each path and the pieces of its bar. All bars have the same scale. `paths` maps
+    names to the milliseconds of each kind of wait."""
+    longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
+    bars = []
+    for name, kinds_ms in paths.items():
+        pieces = [
+            {
+                "share": f"{100 * kinds_ms[kind] / longest_ms:.3f}",
+                "colour": KIND_COLOURS[kind],
+                "title": f"{kind}: {time(kinds_ms[kind])}",
+            }
+            for kind in Kind
+            if kinds_ms[kind] > 0
+        ]
+        bars.append((name, pieces))
+    return bars
+
+
+def kinds_of(path: CriticalPath) -> dict[Kind, float]:
+    """Return the milliseconds of each kind of wait on the critical path of one load."""
+    return {kind: path.total_ns(kind) / 1e6 for kind in Kind}
+
+
+def segments_grid(page: Page, path: CriticalPath) -> Grid:
+    """Return a table of the segments of one path in chronological order."""
+    rows = tuple(
+        (
+            Entry(request_name(page, one.resource)),
+            Entry(one.kind),
+            *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (one.start_ns, one.end_ns, one.length_ns)),
+        )
+        for one in path.segments
+    )
+    note = "The pieces add up to the page load time."
+    return Grid("Critical path", _columns("from ms", "to ms", "ms"), rows, note)
+
+
+def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
+    """Return a table of the waits that changed from one critical path to another."""
+    rows = tuple(
+        (
+            Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),
+            Entry(piece.kind),
+            *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (piece.before_ns, piece.after_ns)),
+            Entry(nonzero_with_sign(piece.change_ns / 1e6), value=piece.change_ns / 1e6),
+        )
+        for piece in pieces
+    )
+    return Grid("Pieces that changed", _columns("A ms", "B ms", "B - A ms"), rows)
+
+
+def _columns(*headers: str) -> tuple[Column, ...]:
+    return (Column("request", "key"), Column("waits for", "words"), *map(Column, headers))

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fastopen.analysis.statistics import PROPERTIES, Correlation, Distribution, Effect, Results
-from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.grid import Column, Entry, Grid, Tone, entries, figures
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
 from fastopen.report.entries import MISSING, of_factor
@@ -17,7 +18,8 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of the savings over pages, and one of correlations for at most `places` places."""
+    """Yield a table of the savings over pages, and a table of the properties that correlate with them. The
+    second table has at most `places` columns for combinations of network and setup."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -27,7 +29,8 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield sentences on each place's saving by the preferred treatment, and on correlated properties."""
+    """Yield sentences on the saving by the preferred treatment over each combination of network and setup,
+    and on the properties of pages that correlate with it."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -47,25 +50,25 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 def in_the_middle(savings: Mapping[str, float]) -> str:
     """Return `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`: the page with the median saving or, if the
     number of pages is even, the two next to the median."""
-    ordered = sorted(savings, key=lambda name: savings[name])
+    ordered = sorted(savings, key=savings.__getitem__)
     middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
     named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
     return f"In the middle {'are' if len(middle) > 1 else 'is'} {named}."
 
 
 def pages_told(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all, or those of a corpus that save most or least."""
+    """Return the pages to describe one by one: all, or the pages of a corpus that save most or least."""
     if not results.distributions:
         return list(results.pages)
-    listed: set[str] = set()
+    told: set[str] = set()
     for one in _judged(results):
-        ordered = sorted(one.savings, key=lambda page: one.savings[page])
-        listed.update((*ordered[:EXTREMES], *ordered[-EXTREMES:]))
-    return [page for page in results.pages if page in listed]
+        ordered = sorted(one.savings, key=one.savings.__getitem__)
+        told.update((*ordered[:EXTREMES], *ordered[-EXTREMES:]))
+    return [page for page in results.pages if page in told]
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the distributions as JSON; None if there are too few pages. Cells have savings by page."""
+    """Return the distributions as JSON; None if there are too few pages."""
     if not results.distributions:
         return None
     return [
@@ -99,17 +102,13 @@ def _judged(results: Results) -> list[Distribution]:
 
 def _goes_with(found: Sequence[Correlation]) -> str:
     """Return `grows with hosts (+0.71, 95 % +0.62 to +0.79) and falls with bytes down (...)`."""
-    clauses = []
-    for word, sign in (("grows", 1), ("falls", -1)):
-        named = [
-            f"{PROPERTIES[one.name]} ({with_sign(one.rho, 2)}, 95{NBSP}%"
-            f" {' to '.join(with_sign(end, 2) for end in one.interval)})"
-            for one in found
-            if one.sign == sign
-        ]
-        if named:
-            clauses.append(f"{word} with {listed(named)}")
-    return listed(clauses)
+    intervals = ((one, " to ".join(with_sign(end, 2) for end in one.interval)) for one in found)
+    named = grouped(
+        (one.sign, f"{PROPERTIES[one.name]} ({with_sign(one.rho, 2)}, 95{NBSP}% {interval})")
+        for one, interval in intervals
+    )
+    verbs = ((1, "grows"), (-1, "falls"))
+    return listed([f"{verb} with {listed(named[sign])}" for sign, verb in verbs if sign in named])
 
 
 def _distribution_grid(results: Results) -> Grid:
@@ -121,22 +120,21 @@ def _distribution_grid(results: Results) -> Grid:
         *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[:2]),
         Column(f"median\n[95{NBSP}%]", answer=True),
         *(Column(f"{share}{NBSP}%\nbelow") for share in QUANTILES[3:]),
-        Column("faster"),
-        Column("same"),
-        Column("slower"),
+        *figures("faster", "same", "slower"),
     )
     rows = []
     for one in results.distributions:
         point = results.factors.point(one.comparison)
-        low, quarter, middle, three_quarters, high = (Entry(with_sign(cut)) for cut in one.quantiles)
-        aside = "" if one.median_interval is None else _ends(one.median_interval, 1)
-        counts = (Effect.REDUCES, Effect.NONE, Effect.INCREASES)
+        cuts = list(entries(*map(with_sign, one.quantiles)))
+        if one.median_interval is not None:
+            cuts[2] = Entry(cuts[2].text, aside=_ends(one.median_interval, 1))
+        counts = (one.effects.get(effect, 0) for effect in (Effect.REDUCES, Effect.NONE, Effect.INCREASES))
         rows.append(
             (
                 *(of_factor(factor, point) for factor in factors),
-                *(Entry(one.arm.name), Entry(str(len(one.savings)))),
-                *(low, quarter, Entry(middle.text, aside=aside), three_quarters, high),
-                *(Entry(str(one.effects.get(effect, 0))) for effect in counts),
+                *entries(one.arm.name, str(len(one.savings))),
+                *cuts,
+                *entries(*map(str, counts)),
             )
         )
     note = (

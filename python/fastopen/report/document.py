@@ -16,7 +16,7 @@ from fastopen.analysis.statistics import (
     syn_data_max,
 )
 from fastopen.contract import Network
-from fastopen.experiments import Experiment, PublishedCell, point_of
+from fastopen.experiments import Experiment, point_of
 from fastopen.experiments.factors import COLUMNS, cell_columns, flat_columns
 from fastopen.pages import Page
 from fastopen.report.corpus import corpus_document
@@ -31,7 +31,7 @@ PUBLISHED: Final = (
 
 
 def results_document(results: Results) -> dict[str, Any]:
-    """Return the document, ready for `json.dumps`."""
+    """Return the run as one object, ready for `json.dumps`."""
     experiment = results.experiment
     return {
         "format": FORMAT,
@@ -71,7 +71,8 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return all setups as `setups`, and each key of a setup with the value of the only one, else None."""
+    """Return all setups as `setups`, and the keys of a setup next to it: with the values of the only setup,
+    or with None if there are several."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}
@@ -93,6 +94,10 @@ def _page(name: str, page: Page) -> dict[str, Any]:
 def _cell(results: Results, result: CellResult) -> dict[str, Any]:
     cell = result.cell
     key = (cell.page, cell.network)
+    # An interval covers either the samples of inputs or the repeats.
+    over = "draws" if result.varied else "repeats"
+    exact = result.improvement_ci95 is None or result.deterministic
+    correlated, published = sensitivity(results.experiment, result), results.published.get(key)
     return {
         "page": cell.page,
         **cell_columns(point_of(results.experiment, cell)),
@@ -102,7 +107,7 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "improvement_percent": result.improvement_percent,
         "improvement_ci95": None if result.improvement_ci95 is None else list(result.improvement_ci95),
         "improvement_range90": None if result.range90 is None else list(result.range90),
-        "interval_over": _interval_over(result),
+        "interval_over": None if exact else over,
         "interval_confidence": None if result.interval is None or result.varied else result.confidence,
         "half_width_percent": half_width_percent(result),
         "pairs_for_one_percent": pairs_needed(result, 1.0),
@@ -117,15 +122,16 @@ def _cell(results: Results, result: CellResult) -> dict[str, Any]:
         "connections": result.connections,
         "syn_data_connections": result.syn_data_connections,
         "saved_ms_median": result.saved_ms,
-        "bound_ms": None if result.bound is None else result.bound.ms,
-        "bound_percent": None if result.bound is None else result.bound.percent,
+        "bound_ms": result.bound and result.bound.ms,
+        "bound_percent": result.bound and result.bound.percent,
         "beats_bound": result.beats_bound,
         "retransmitted_segments_median": result.retransmitted,
         **_first_flight(results.first_flights.get(cell.index), results.experiment.networks[cell.network]),
         **_flight_saving(results, results.flight_savings.get(cell.index)),
         **_browser_metrics(results.browser_metrics.get(cell.index)),
-        "sensitivity": _sensitivity(results, result),
-        "published": _published(results.published.get(key)),
+        "sensitivity": correlated
+        and {**correlated.correlations, "rest": correlated.rest, "most": correlated.most},
+        "published": published and {key: getattr(published, key) for key in PUBLISHED},
     }
 
 
@@ -135,10 +141,10 @@ def _first_flight(found: FirstFlight | None, network: Network) -> dict[str, Any]
         "first_flight_bytes": sent,
         "syn_data_max_bytes": None if sent is None else room,
         "first_flight_beyond_syn_bytes": None if sent is None else max(0, sent - room),
-        "first_byte_rtts": None if found is None else found.first_byte_rtts,
-        "resumed_connections": None if found is None else found.resumed_connections,
-        "early_connections": None if found is None else found.early_connections,
-        "early_beyond_syn_connections": None if found is None else len(found.early_beyond_syn_bytes),
+        "first_byte_rtts": found and found.first_byte_rtts,
+        "resumed_connections": found and found.resumed_connections,
+        "early_connections": found and found.early_connections,
+        "early_beyond_syn_connections": found and len(found.early_beyond_syn_bytes),
     }
 
 
@@ -146,23 +152,11 @@ def _flight_saving(results: Results, saving: FlightSaving | None) -> dict[str, A
     over = next((one.cell for one in results.cells if saving and one.cell.index == saving.over), None)
     return {
         "first_flight_over": None if over is None else f"{results.factors.name(over)}, {over.arm.name}",
-        "first_flight_saves_percent": None if saving is None else saving.percent,
-        "first_flight_bound_ms": None if saving is None else saving.bound.ms,
-        "first_flight_bound_percent": None if saving is None else saving.bound.percent,
+        "first_flight_saves_percent": saving and saving.percent,
+        "first_flight_bound_ms": saving and saving.bound.ms,
+        "first_flight_bound_percent": saving and saving.bound.percent,
         "first_flight_beats_bound": saving is not None and saving.beats_bound,
     }
-
-
-def _interval_over(result: CellResult) -> str | None:
-    """Return `draws` if the interval covers samples of inputs, `repeats` if it covers repeats; else None."""
-    if result.improvement_ci95 is None or result.deterministic:
-        return None
-    return "draws" if result.varied else "repeats"
-
-
-def _sensitivity(results: Results, result: CellResult) -> dict[str, Any] | None:
-    found = sensitivity(results.experiment, result)
-    return None if found is None else {**found.correlations, "rest": found.rest, "most": found.most}
 
 
 def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:
@@ -175,7 +169,3 @@ def _browser_metrics(metrics: BrowserMetrics | None) -> dict[str, Any]:
         "requests_revalidated_median": known.revalidated,
         "screenshots_missing": list(known.missing_screenshots),
     }
-
-
-def _published(cell: PublishedCell | None) -> dict[str, Any] | None:
-    return None if cell is None else {key: getattr(cell, key) for key in PUBLISHED}

@@ -2,11 +2,18 @@
 
 import json
 import re
+from contextlib import suppress
+from functools import cache
 from html import escape, unescape
 from typing import Any, Final
 
-from fastopen.report.figures import PAGE, Figure, rendered
+from fastopen.common.atomic import write_atomic
+from fastopen.common.resources import cache_folder
+from fastopen.common.versions import version_of
+from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 
+# The script's last statement, which lets the page's own script call vega-embed.
+EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 # A bar in the SVG of a drawn figure.
 BAR: Final = re.compile(
     r'(<path aria-label="(?P<said>[^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
@@ -25,7 +32,8 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column: indices of texts in `levels`, or numbers to six significant digits, for a screen."""
+    """Return a column of rows. Texts become indices into `levels`. Numbers have six significant digits, which
+    suffice for a screen."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
@@ -52,3 +60,26 @@ def inline_svg(figure: Figure, prefix: str) -> str:
 def _titled(bar: re.Match[str]) -> str:
     """Return a bar with its label as a tooltip."""
     return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"
+
+
+@cache
+def library() -> str:
+    """Return one script of 0.9 MB: Vega, Vega-Lite and vega-embed, which draw figures in a page. Bundling
+    them takes seconds, so the script is kept in the user's cache if that can be written."""
+    path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        script = _bundled()
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Other processes may read the file meanwhile.
+            write_atomic(path, script)
+        return script
+
+
+def _bundled() -> str:
+    import vl_convert as vlc
+
+    bundle = vlc.javascript_bundle(EXPOSED, VEGA_LITE)
+    return "(() => {" + bundle.replace("</script", "<\\/script") + "})();"

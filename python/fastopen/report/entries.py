@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from fastopen.common.grid import Column, Entry, Tone
-from fastopen.experiments import ArmName, Factor, Point
+from fastopen.common.grid import Column, Entry, Tone, keys
+from fastopen.experiments import Factor, Point
 
 MISSING: Final = "-"
 
@@ -19,11 +19,11 @@ def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, t
     return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
 
 
+def time_in(unit: str, milliseconds: float | None) -> Entry:
+    """Return a time without its unit as an entry: `1.648` in `s`, `63.4` in `ms`; a hyphen if it is None."""
+    return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
+
+
 def cell_columns(*figures: str) -> tuple[Column, ...]:
     """Return the columns of a table of cells: page, network and arm, then the given figures."""
-    heads = (Column(name, "key") for name in ("page", "network", "arm"))
-    return (*heads, *(Column(str(name)) for name in figures))
-
-
-def cell_heads(page: str, place: str, arm: ArmName) -> tuple[Entry, ...]:
-    return (Entry(page), Entry(place), Entry(arm))
+    return (*keys("page", "network", "arm"), *map(Column, map(str, figures)))

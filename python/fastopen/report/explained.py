@@ -29,13 +29,13 @@ def cells_grid(found: Explained) -> Grid:
         Column("saves\n%", answer=True),
         Column("saving\nagrees", "words"),
     )
+    rigs = {"base": found.base, "best": found.best}
     rows = tuple(
         (
             *_place(cell),
-            *_entries(CellTimes(cell.off_ms, cell.tfo_ms)),
-            *_of_rig(found.base, cell),
-            *_of_rig(found.best, cell),
-            Entry(", ".join(name for name, rig in _named(found) if rig.agrees(cell)) or "-"),
+            *_times(CellTimes(cell.off_ms, cell.tfo_ms)),
+            *(entry for rig in rigs.values() for entry in _of_rig(rig, cell)),
+            Entry(", ".join(name for name, rig in rigs.items() if rig.agrees(cell)) or "-"),
         )
         for cell in found.cells
     )
@@ -96,10 +96,8 @@ def sentences(found: Explained) -> Iterator[str]:
         f"Of as many cells both page load times agree within {share}: {base.times_agreeing},"
         f" {found.sourced.times_agreeing} and {best.times_agreeing}."
     )
-    if best.rig:
-        yield "The best rig: " + "; ".join(f"{one.name}: {one.value}" for one in best.rig) + "."
-    else:
-        yield "No declared property earns its place."
+    properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
+    yield f"The best rig: {properties}." if properties else "No declared property earns its place."
     yield (
         f"Left out of the search, a page at a time, {found.predicted} of {cells} savings are predicted: that"
         " is what the rig explains; the rest may be fitted to noise."
@@ -110,24 +108,19 @@ def sentences(found: Explained) -> Iterator[str]:
     )
 
 
-def _named(found: Explained) -> tuple[tuple[str, Tried], ...]:
-    return (("base", found.base), ("best", found.best))
-
-
 def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
     rtt, down = f"{cell.rtt_ms:g}", f"{cell.down_mbit:g}"
     return Entry(cell.page), Entry(rtt, phrase=f"RTT {rtt} ms"), Entry(down, phrase=f"{down} Mbit/s down")
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    off, saving = _entries(rig.times[cell], fitted=cell in rig.fitted)
-    return replace(off, tone=_tone(rig.times_agree(cell))), replace(saving, tone=_tone(rig.agrees(cell)))
+    """Return the time without TFO and the saving on a rig. Those that agree with the published cell are
+    green."""
+    tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
+    off, saving = _times(rig.times[cell], *tones)
+    return replace(off, mark="*" if cell in rig.fitted else ""), saving
 
 
-def _tone(agrees: bool) -> Tone:
-    return "good" if agrees else ""
-
-
-def _entries(times: CellTimes, *, fitted: bool = False) -> tuple[Entry, Entry]:
-    off = known(times.off_ms, lambda ms: f"{ms / 1000:.2f}")
-    return replace(off, mark="*" if fitted else ""), known(times.saving_percent, "{:+.1f}".format)
+def _times(times: CellTimes, off_tone: Tone = "", saving_tone: Tone = "") -> tuple[Entry, Entry]:
+    off = known(times.off_ms, lambda ms: f"{ms / 1000:.2f}", off_tone)
+    return off, known(times.saving_percent, "{:+.1f}".format, saving_tone)

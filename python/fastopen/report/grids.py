@@ -14,11 +14,8 @@ from fastopen.analysis.statistics import (
     FULL_MIN,
     CellResult,
     Effect,
-    FlightSaving,
-    Label,
     Results,
     SizeLevel,
-    discrepancies,
     effect_of,
     levels,
     round_trips_of_sizes,
@@ -27,12 +24,11 @@ from fastopen.analysis.statistics import (
 )
 from fastopen.common import units
 from fastopen.common.errors import any_of
-from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.grid import Column, Entry, Grid, Tone, entries, figures
 from fastopen.common.phrases import NBSP, plural, share, signed, with_sign
-from fastopen.contract import LinkDirection, Network
+from fastopen.contract import Network
 from fastopen.experiments import (
     ARMS,
-    BASELINE,
     RATES_BY_DEFAULT,
     SESSION_WORDS,
     UNKNOWNS,
@@ -48,14 +44,12 @@ from fastopen.experiments import (
 )
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
-from fastopen.report.entries import MISSING, cell_columns, cell_heads, known, of_factor
+from fastopen.report.entries import MISSING, cell_columns, known, of_factor, time_in
+from fastopen.report.findings.browser import paint_grid
 from fastopen.report.findings.first_flight import of_first_flight
-from fastopen.report.findings.paint import paint_grid
-from fastopen.report.published import label_texts
+from fastopen.report.published import published_grid
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
-# Factors in tables with published figures, in which only the network varies.
-PUBLISHED_FACTORS: Final = ("down", "rtt")
 # Factors that change how many bytes a client sends first or how many fit into a SYN.
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
@@ -64,13 +58,14 @@ DECIDING_CLIENT_BYTES: Final = (
 
 def page_grids(results: Results, page: str) -> list[Grid]:
     """Return the tables of a page: first its results or, for many certificate sizes, round trips by size."""
-    sizes = level_grid(results, page)
-    first = (result_grid(results, page), flight_grid(results, page)) if sizes is None else (sizes,)
-    return [grid for grid in (*first, syn_grid(results, page)) if grid is not None]
+    first, *others = level_grid(results, page), syn_grid(results, page)
+    if not first.rows:
+        first, others = result_grid(results, page), [flight_grid(results, page), *others]
+    return [first, *(grid for grid in others if grid.rows)]
 
 
 def result_grid(results: Results, page: str) -> Grid:
-    """Return a page's results with a row for each comparison: times, savings, evidence, number of loads."""
+    """Return a table of a page's results: times, savings, evidence and number of loads of each comparison."""
     grid = _results_of(results, [page])
     initiators = {"inferred": "all", "mixed": "some"}.get(results.pages[page].initiators)
     made = f"({initiators} request dependencies are inferred)" if initiators else ""
@@ -91,8 +86,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
     rows = {place: cells for page in pages for place, cells in results.comparisons(page).items()}
     named = [Column("page", "key")] if len(pages) > 1 else []
     cells = [cell for of_arm in rows.values() for cell in of_arm.values()]
-    gaining = compared(arms)
-    with_tfo = [name for name in arms if ARMS[name].fast_open]
+    gaining, with_tfo = compared(arms), [name for name in arms if ARMS[name].fast_open]
     flights = arms if of_first_flight(results) else []
     longest_ms = max((cell.plt_ms_median or 0.0 for cell in cells), default=0.0)
     unit = "s" if longest_ms >= 1000 else "ms"
@@ -102,62 +96,66 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         *named,
         *(Column(factor.header, "factor") for factor in factors.varying),
         *(Column(f"PLT\n{name}{NBSP}{unit}") for name in arms),
-        *(
-            Column(f"{name} saves\n%{interval}", short=f"{name}\nsaves\n%{interval}", answer=True)
-            for name in gaining
-        ),
+        *(_saves_column(name, interval) for name in gaining),
         *([Column(f"at\nmost{NBSP}%")] if gaining else []),
         *(Column(f"SYN{NBSP}data\n{name}", short=f"SYN\ndata\n{name}", proof=True) for name in with_tfo),
         *(Column(f"1st byte\n{name}{NBSP}RTTs", short=f"1st\nbyte\n{name}", proof=True) for name in flights),
         Column("n"),
     )
     rtts = {index: flight.first_byte_rtts for index, flight in results.first_flights.items()}
-    entries = []
+    made = []
     for comparison, of_arm in rows.items():
         point = factors.point(comparison)
         bound = next(iter(of_arm.values())).bound
+        valid = [cell.loads - cell.invalid for cell in of_arm.values()]
         of_each = partial(_of_each, of_arm)
-        valid = sorted({cell.loads - cell.invalid for cell in of_arm.values()})
-        entries.append(
+        made.append(
             (
                 *(Entry(comparison.page) for _ in named),
                 *(of_factor(factor, point) for factor in factors.varying),
-                *of_each(arms, lambda one: _time(one.plt_ms_median, unit)),
+                *of_each(arms, lambda one: time_in(unit, one.plt_ms_median)),
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
                 *([known(bound.percent if bound else None)] if gaining else []),
                 *of_each(with_tfo, _syn_data),
                 *of_each(flights, lambda one: known(rtts.get(one.cell.index), "{:.3f}".format)),
-                Entry("-".join(str(count) for count in (valid[0], valid[-1])[: len(valid)])),
+                Entry("-".join(map(str, dict.fromkeys((min(valid), max(valid)))))),
             )
         )
-    notes = [spread_note(results.experiment, cells)]
-    notes.append(results.bound_note(cell for cell in cells if cell.beats_bound))
-    note = " ".join(filter(None, notes))
+    bounds = results.bound_note(cell for cell in cells if cell.beats_bound)
+    note = " ".join(filter(None, (spread_note(results.experiment, cells), bounds)))
     fixed = "; ".join(filter(None, (", ".join(results.factors.fixed().values()), fixed_rates(results))))
-    return Grid("", columns, tuple(entries), note, fixed).hoist_common_factors()
+    return Grid("", columns, tuple(made), note, fixed).hoist_common_factors()
 
 
-def flight_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of first flights' savings over the simplest one, with bounds; None if there are none."""
-    rows = results.comparisons(page)
-    savings = results.flight_savings
+def _saves_column(arm: str, interval: str = "") -> Column:
+    return Column(f"{arm} saves\n%{interval}", short=f"{arm}\nsaves\n%{interval}", answer=True)
+
+
+def flight_grid(results: Results, page: str) -> Grid:
+    """Return a table of each first flight's saving over the simplest one, with bounds. It has no rows if no
+    saving is known."""
+    title = f"Saving of each connection setup of {page}"
+    rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
-        return None
+        return Grid(title, (), ())
     factors, arms = results.factors, results.experiment.arms
     columns = [Column(factor.header, "factor") for factor in factors.varying]
     for name in arms:
-        columns.append(Column(f"{name} saves\n%", short=f"{name}\nsaves\n%", answer=True))
-        columns.append(Column(f"{name} at\nmost{NBSP}%", short="at\nmost\n%"))
-    entries, beaten = [], []
+        columns += [_saves_column(name), Column(f"{name} at\nmost{NBSP}%", short="at\nmost\n%")]
+    made, beaten = [], []
     for comparison, of_arm in rows.items():
-        point = factors.point(comparison)
-        figures: list[Entry] = []
+        row = [of_factor(factor, factors.point(comparison)) for factor in factors.varying]
         for name in arms:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
-            if saving is not None and saving.beats_bound:
+            if saving is None:
+                row += [Entry(MISSING), Entry(MISSING)]
+                continue
+            if saving.beats_bound:
                 beaten.append(of_arm[name])
-            figures += _flight_saving(saving)
-        entries.append((*(of_factor(factor, point) for factor in factors.varying), *figures))
+            mark = BEYOND_BOUND if saving.beats_bound else ""
+            row.append(Entry(with_sign(saving.percent), mark=mark, value=saving.percent))
+            row.append(known(saving.bound.percent))
+        made.append(tuple(row))
     setups, over = results.experiment.setups, {saving.over for saving in savings.values()}
     sessions = {
         SESSION_WORDS[tls.session]
@@ -169,16 +167,13 @@ def flight_grid(results: Results, page: str) -> Grid | None:
         f"Savings in percent of the median PLT with {any_of(sorted(sessions))} without TFO, over the same"
         f" version of HTTP{quic}. At most: the time of handshakes in a row that a setup avoids."
     )
-    return Grid(
-        f"Saving of each connection setup of {page}",
-        tuple(columns),
-        tuple(entries),
-        " ".join(filter(None, (note, results.bound_note(beaten)))),
-    ).hoist_common_factors()
+    note = " ".join(filter(None, (note, results.bound_note(beaten))))
+    return Grid(title, tuple(columns), tuple(made), note).hoist_common_factors()
 
 
-def syn_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of the bytes that clients send first and a SYN can hold; None if rows are equal."""
+def syn_grid(results: Results, page: str) -> Grid:
+    """Return a table of the bytes that clients send first and a SYN can hold. It has no rows if these are the
+    same in all comparisons."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -189,15 +184,13 @@ def syn_grid(results: Results, page: str) -> Grid | None:
             sizes.setdefault((sent, room), comparison)
     # Other factors, such as certificate sizes and windows, do not change these bytes.
     deciding = [one for one in factors.varying if one.name in DECIDING_CLIENT_BYTES]
-    if len(sizes) < 2:
-        return None
     rows = tuple(
         (
             *(of_factor(factor, factors.point(comparison)) for factor in deciding),
             *(known(count, "{:,}".format) for count in (sent, room)),
             known(max(0, sent - room), "{:,}".format, "bad" if sent > room else ""),
         )
-        for (sent, room), comparison in sizes.items()
+        for (sent, room), comparison in (sizes.items() if len(sizes) > 1 else ())
     )
     headers = ("client sends\nfirst, bytes", "SYN holds\nbytes", "does not\nfit, bytes")
     note = (
@@ -207,11 +200,9 @@ def syn_grid(results: Results, page: str) -> Grid | None:
     return Grid(f"First flights of {page} in a SYN", columns, rows, note).hoist_common_factors()
 
 
-def level_grid(results: Results, page: str) -> Grid | None:
-    """Return a table of round trips to the first byte by range of certificate sizes; None for few sizes."""
-    rtts = round_trips_of_sizes(results, page)
-    if not rtts:
-        return None
+def level_grid(results: Results, page: str) -> Grid:
+    """Return a table of round trips to the first byte by range of certificate sizes, without rows for few
+    sizes."""
     factors, arms = results.factors, results.experiment.arms
     others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
     rows = tuple(
@@ -219,7 +210,7 @@ def level_grid(results: Results, page: str) -> Grid | None:
             *(of_factor(factor, factors.point(comparison)) for factor in others),
             *(Entry(_in_levels(levels(of_arm.get(name, {})))) for name in arms),
         )
-        for comparison, of_arm in rtts.items()
+        for comparison, of_arm in round_trips_of_sizes(results, page).items()
     )
     columns = (
         *(Column(factor.header, "factor") for factor in others),
@@ -246,17 +237,10 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
     return ", ".join(parts) or MISSING
 
 
-def _flight_saving(saving: FlightSaving | None) -> tuple[Entry, Entry]:
-    if saving is None:
-        return (Entry(MISSING), Entry(MISSING))
-    mark = BEYOND_BOUND if saving.beats_bound else ""
-    return (Entry(with_sign(saving.percent), mark=mark, value=saving.percent), known(saving.bound.percent))
-
-
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Yield the entry of each arm, a hyphen for missing arms; over QUIC, arms with TFO are missing."""
+    """Return the entry of each arm, or a hyphen for an arm without a cell: QUIC has no cells with TFO."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
@@ -320,23 +304,25 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
     )
 
 
-def sensitivity_grid(results: Results) -> Grid | None:
-    """Return a table of the correlations of each saving with the sampled values; None if samples are few."""
+def sensitivity_grid(results: Results) -> Grid:
+    """Return a table of the correlations of each saving with the sampled values, without rows for few
+    samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
         if found is None or result.interval is None or result.improvement_percent is None:
             continue
         low, high = result.interval
-        heads = cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name)
-        figures = [Entry(with_sign(value)) for value in (low, result.improvement_percent, high)]
+        savings = entries(*map(with_sign, (low, result.improvement_percent, high)))
         moved = [
-            known(rho, partial(with_sign, digits=2), "notable" if name == found.most else "")
-            for name, rho in ((name, found.correlations.get(name)) for name in UNKNOWNS)
+            known(
+                found.correlations.get(name),
+                partial(with_sign, digits=2),
+                "notable" if name == found.most else "",
+            )
+            for name in UNKNOWNS
         ]
-        rows.append((*heads, *figures, *moved, Entry(share(found.rest))))
-    if not rows:
-        return None
+        rows.append((*_heads(results, result), *savings, *moved, Entry(share(found.rest))))
     columns = cell_columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
@@ -347,65 +333,13 @@ def sensitivity_grid(results: Results) -> Grid | None:
     return Grid("What moves the answer", columns, tuple(rows), note)
 
 
-def published_grid(results: Results) -> Grid | None:
-    """Return a table of measured figures and corrected published ones; None if nothing was published."""
-    found = discrepancies(results)
-    if not found:
-        return None
-    factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
-    columns = (
-        Column("page", "key"),
-        *(Column(factor.header, "factor") for factor in factors),
-        *(
-            Column(f"{whose}\n{what}", short=f"{whose}\n{short}")
-            for whose in ("theirs", "ours")
-            for what, short in (
-                (f"{BASELINE.name}{NBSP}s", f"{BASELINE.name} s"),
-                (f"TFO{NBSP}s", "TFO s"),
-                (f"saves{NBSP}%", "saves\n%"),
-            )
-        ),
-        Column(f"ours at\nmost{NBSP}%", short="at\nmost\n%"),
-        Column("comparison", "words", short="label"),
-    )
-    rows = []
-    for one in found:
-        point = results.factors.point(one.comparison)
-        agrees = one.labels == (Label.AGREES,)
-        rows.append(
-            (
-                Entry(one.comparison.page),
-                *(of_factor(factor, point) for factor in factors),
-                *(_time(one.theirs.off_ms, "s"), _time(one.theirs.tfo_ms, "s")),
-                Entry(with_sign(one.theirs.improvement_percent)),
-                _time(one.baseline_ms, "s"),
-                _time(one.headline.plt_ms_median if one.headline else None, "s"),
-                replace(
-                    known(one.improvement_percent, with_sign),
-                    mark=BEYOND_BOUND if one.headline and one.headline.beats_bound else "",
-                ),
-                known(one.at_most_percent),
-                Entry(
-                    ", ".join(label_texts(one)),
-                    "good" if agrees else "notable" if len(one.labels) > 1 else "",
-                    short="\n".join(label_texts(one, short=True)),
-                ),
-            )
-        )
-    sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
-    note = "At most: time of our handshakes in a row without TFO, in % of our PLT."
-    title = "Compared with the published figures"
-    return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
-
-
 def path_grid(source: Source) -> Grid:
     """Return a table of the mean critical path of each cell, in milliseconds."""
     rows = [
         (
-            *cell_heads(page, place.name, arm),
+            *entries(page, place.name, arm),
             *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *path.kinds_ms.values(), path.ready_ms)),
-            Entry(f"{path.handshakes:.1f}"),
-            Entry(str(path.loads)),
+            *entries(f"{path.handshakes:.1f}", str(path.loads)),
         )
         for page, place in source.all_places()
         for arm, path in place.breakdowns.items()
@@ -418,25 +352,22 @@ def path_grid(source: Source) -> Grid:
     return Grid("The critical path in figures", columns, tuple(rows), note)
 
 
-def cold_grid(source: Source) -> Grid | None:
-    """Return a table of the handshake's part of request times at each place; None without cold requests."""
+def cold_grid(source: Source) -> Grid:
+    """Return a table of the handshake's part of request times at each place with cold requests."""
     rows = []
     for one in cold_requests(source):
-        low, high = one.interval or (None, None)
-        aside = "" if low is None or high is None else f"[{signed(low)},{NBSP}{signed(high)}]"
-        times = (Entry(f"{median(ms):.1f}") for ms in (one.all_ms, one.cold_ms, one.without_ms))
-        counts = (Entry(str(count)) for count in (len(one.times_ms), len(one.shares)))
+        aside = "" if one.interval is None else _ends(one.interval)
+        times = entries(*(f"{median(ms):.1f}" for ms in (one.all_ms, one.cold_ms, one.without_ms)))
+        counts = entries(str(len(one.times_ms)), str(len(one.shares)))
         share_of_cold = Entry(f"{one.share:.1f}", aside=aside, value=one.share)
         rows.append((Entry(one.place), *counts, *times, share_of_cold, known(one.share_of_all)))
-    if not rows:
-        return None
     names = ("requests", "cold", "all ms", "cold ms", "without handshake ms", "of cold %", "of all %")
     note = (
         "Median loads without TFO. Cold: requests that waited for the handshake of their connection;"
         " without handshake: their time without it. Medians; of cold: the handshake's share, with the 95 %"
         " interval of its median over requests; of all: its share of the time of all requests."
     )
-    columns = (Column("network", "key"), *(Column(name) for name in names))
+    columns = (Column("network", "key"), *figures(*names))
     return Grid("Handshake share of requests", columns, tuple(rows), note)
 
 
@@ -449,7 +380,7 @@ def evidence_grid(results: Results) -> Grid:
         part = result.syn_data_connections / result.connections if result.connections else None
         rows.append(
             (
-                *cell_heads(cell.page, results.factors.name(cell), cell.arm.name),
+                *_heads(results, result),
                 _syn_data(result),
                 Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
                 known(measured, "{:.2f}".format),
@@ -472,19 +403,14 @@ def evidence_grid(results: Results) -> Grid:
     return Grid("Evidence of each cell", cell_columns(*columns), tuple(rows), note)
 
 
-def invalid_grid(results: Results) -> Grid | None:
-    """Return a table of the reasons for invalid loads and for repeated attempts; None if there are none."""
+def invalid_grid(results: Results) -> Grid:
+    """Return a table of the reasons for invalid loads and for repeated attempts."""
     rows = [
-        (
-            *cell_heads(result.cell.page, results.factors.name(result.cell), result.cell.arm.name),
-            *(Entry(text) for text in (what, str(one.loads), one.kind, one.example)),
-        )
+        (*_heads(results, result), *entries(what, str(one.loads), one.kind, one.example))
         for result in results.cells
         for what, reasons in (("invalid", result.reasons), ("done again", result.repeated))
         for one in reasons
     ]
-    if not rows:
-        return None
     columns = (*cell_columns(), *(Column(name, "words") for name in ("what", "loads", "kind", "for example")))
     return Grid("Loads that do not count", columns, tuple(rows))
 
@@ -499,11 +425,11 @@ def cells_grid(source: Source) -> Grid:
             flat[name] = None if path is None else round(path.kinds_ms[kind], 6)
         rows.append({**flat, "path_handshakes": None if path is None else path.handshakes})
     names = list(dict.fromkeys(name for row in rows for name in row))
-    entries = [
+    made = (
         tuple(Entry("" if row.get(name) is None else str(row[name]), value=row.get(name)) for name in names)
         for row in rows
-    ]
-    return Grid("Cells", tuple(Column(name) for name in names), tuple(entries))
+    )
+    return Grid("Cells", figures(*names), tuple(made))
 
 
 def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
@@ -514,7 +440,7 @@ def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
         yield paper_grid(results)
     else:
         yield from (result_grid(results, page) for page in results.pages)
-    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid is not None)
+    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid.rows)
 
 
 def detail_grids(source: Source) -> list[Grid]:
@@ -525,12 +451,15 @@ def detail_grids(source: Source) -> list[Grid]:
         *(paint_grid(results), sensitivity_grid(results)),
         *(path_grid(source), cold_grid(source), evidence_grid(results), invalid_grid(results)),
     )
-    return [grid for grid in made if grid is not None]
+    return [grid for grid in made if grid.rows]
 
 
-def _time(milliseconds: float | None, unit: str) -> Entry:
-    """Format a time without its unit: `1.648` for seconds, `63.4` for milliseconds, or a hyphen for None."""
-    return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
+def _heads(results: Results, result: CellResult) -> tuple[Entry, ...]:
+    return entries(result.cell.page, results.factors.name(result.cell), result.cell.arm.name)
+
+
+def _ends(interval: tuple[float, float]) -> str:
+    return f"[{signed(interval[0])},{NBSP}{signed(interval[1])}]"
 
 
 def _syn_data(result: CellResult) -> Entry:
@@ -547,25 +476,24 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
         return Entry(text, tone, mark=mark)
     if result.interval is None:
         return Entry(text, aside="[n < 3]", mark=mark)
-    low, high = result.interval
-    return Entry(text, tone, f"[{signed(low)},{NBSP}{signed(high)}]", mark)
+    return Entry(text, tone, _ends(result.interval), mark)
 
 
 def fixed_rates(results: Results) -> str:
     """Return the rates that all rows share (`4 Mbit/s down, 256 kbit/s up`). If all networks are named ones,
     return each name with its rates."""
-    varying = {factor.name for factor in results.factors.registered}
     networks = results.experiment.networks
     if all_named(networks):
         named = {name_of(network): _rates(network, ("down", "up")) for network in networks}
         return ", ".join(f"{name} ({rates})" for name, rates in named.items())
+    varying = {factor.name for factor in results.factors.registered}
     rates = _rates(networks[0], [way for way in ("down", "up") if way not in varying])
     return f"{rates} (as {RATES_BY_DEFAULT})" if has_usual_rates(networks) else rates
 
 
 def _rates(network: Network, ways: Iterable[str]) -> str:
-    return ", ".join(f"{_rate(getattr(network, way))} {way}" for way in ways)
-
-
-def _rate(limit: LinkDirection) -> str:
-    return "trace" if limit.trace_ms is not None else units.format_rate(limit.rate_bit_per_s)
+    limits = ((way, getattr(network, way)) for way in ways)
+    return ", ".join(
+        f"{'trace' if one.trace_ms is not None else units.format_rate(one.rate_bit_per_s)} {way}"
+        for way, one in limits
+    )

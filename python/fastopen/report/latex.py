@@ -7,14 +7,8 @@ from typing import Final
 from fastopen.common.grid import Grid
 
 _ESCAPES: Final = {
+    **{letter: f"\\{letter}" for letter in "{}$&#%_"},
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
@@ -42,8 +36,10 @@ def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fast
 
     The label of a table is `tab:`, the name and the grid's title, such as `tab:run-evidence-of-each-cell`.
     """
-    lines = [f"% {_comment(line)}" for line in ("Needs \\usepackage{booktabs,textcomp}.", *preamble)]
-    return "\n".join([*lines, *(_table(grid, name) for grid in grids)])
+    comments = ("Needs \\usepackage{booktabs,textcomp}.", *preamble)
+    # A line break would end a comment.
+    lines = ("".join(letter if letter.isprintable() else " " for letter in text) for text in comments)
+    return "\n".join([*(f"% {line}" for line in lines), *(_table(grid, name) for grid in grids)])
 
 
 def _table(grid: Grid, name: str) -> str:
@@ -76,8 +72,3 @@ def _slug(text: str) -> str:
 
 def _row(cells: Iterable[str]) -> str:
     return " & ".join(escaped(cell) for cell in cells) + r" \\"
-
-
-def _comment(text: str) -> str:
-    """Return the text on one line, because a line break would end the LaTeX comment."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

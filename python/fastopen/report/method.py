@@ -58,8 +58,8 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 def _first_flights(results: Results) -> Iterator[str]:
     """Yield paragraphs on TLS sessions from an earlier visit, if any setup resumes sessions."""
-    setups = [setup for setup in results.experiment.setups if setup.tls is not None]
-    encrypted = [setup.tls for setup in setups if setup.tls is not None]
+    pairs = [(setup, setup.tls) for setup in results.experiment.setups if setup.tls is not None]
+    setups, encrypted = [setup for setup, _ in pairs], [tls for _, tls in pairs]
     began = {tls.session for tls in encrypted}
     if not began - {"none"}:
         return
@@ -103,14 +103,13 @@ def _quic(results: Results) -> Iterator[str]:
     window_bytes = {one.tcp.initial_window_segments * TCP_SEGMENT_BYTES for one in setups}
     windows = listed([f"{count:,}" for count in sorted(window_bytes)])
     controls = listed(sorted({setup.tcp.congestion_control for setup in setups}))
-    others = sorted({setup.client.label for setup in setups if not setup.client.type.ours})
-    ends = (
-        f" at the origins, which this paragraph describes; {listed(others)} used its own stack, settings and"
-        " timers"
-        if others
-        else ""
-    )
-    where = "the origins' sockets and the client's interface" if others else "both sockets"
+    ends, where = "", "both sockets"
+    if others := sorted({setup.client.label for setup in setups if not setup.client.type.ours}):
+        ends = (
+            f" at the origins, which this paragraph describes; {listed(others)} used its own stack, settings"
+            " and timers"
+        )
+        where = "the origins' sockets and the client's interface"
     yield (
         f"HTTP/3 ran over QUIC (quinn 0.11, h3){ends}, which has no SYN, and so without TFO. Its congestion"
         f" control was {controls} and its initial window {windows} bytes, as those of TCP; datagrams had"
@@ -125,6 +124,7 @@ def _quic(results: Results) -> Iterator[str]:
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:
+    """Return the known facts on the machine, the kernels and the inputs of a run, by name."""
     results = source.results
     environment, experiment = results.environment, results.experiment
     versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
@@ -177,7 +177,8 @@ def _rates(results: Results) -> str:
     networks = results.experiment.networks
     down = _distinct(_rate(network.down) for network in networks)
     up = _distinct(_rate(network.up) for network in networks)
-    queues = _distinct(_queue(network.down) for network in networks)
+    queued = (network.down.queue_bytes for network in networks)
+    queues = _distinct("any length" if one is None else f"{one / 1000:g}{NBSP}kB" for one in queued)
     losses = _distinct(f"{100 * one.down.loss:g}{NBSP}%" if one.down.loss else "no" for one in networks)
     rates = f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
     named = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
@@ -208,10 +209,6 @@ def _distinct(texts: Iterable[str]) -> str:
 def _rate(limit: LinkDirection) -> str:
     rate = units.format_rate(limit.rate_bit_per_s).replace(" ", NBSP)
     return rate if limit.trace_ms is None else "a trace"
-
-
-def _queue(limit: LinkDirection) -> str:
-    return "any length" if limit.queue_bytes is None else f"{limit.queue_bytes / 1000:g}{NBSP}kB"
 
 
 def _setups(results: Results) -> Iterator[str]:

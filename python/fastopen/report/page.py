@@ -5,13 +5,12 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fastopen.analysis.attribution import Source
-from fastopen.report.embedding import packed, script_json
+from fastopen.report.embedding import library, packed, script_json
 from fastopen.report.figures import Figure, median_loads, overview_figures
 from fastopen.report.figures.requests import timing_breakdown, waterfall
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 from fastopen.report.sections import PARTS, drawn, part_html, subject
 from fastopen.report.templates import asset, whole_page
-from fastopen.report.vega import library
 
 # The maximum size of the file's data on single loads, so that reports also open on a phone.
 LOADS_BYTES_MAX: Final = 5_000_000

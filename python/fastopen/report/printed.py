@@ -8,19 +8,25 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.analysis.attribution import where_slower
-from fastopen.analysis.statistics import FULL_MIN, Results, ServerUse, discrepancies
+from fastopen.analysis.statistics import (
+    FULL_MIN,
+    CellResult,
+    Results,
+    ServerUse,
+    discrepancies,
+    half_width_percent,
+    pairs_needed,
+)
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import decapitalised, listed, plural, some, with_sign
 from fastopen.common.terminal import filled, fitting_table, tabled
-from fastopen.experiments import Experiment, treatments_of
-from fastopen.report.certainty import certainty_lines
+from fastopen.experiments import CONTROL, Experiment, Role, treatments_of
 from fastopen.report.corpus import corpus_grids, corpus_sentences
-from fastopen.report.findings import page_findings
-from fastopen.report.findings.surprises import pages_in_the_clear, surprises_of_pages
-from fastopen.report.findings.verdict import of_arms
-from fastopen.report.grids import column_notes, page_grids, paper_grid, published_grid, spread_note
-from fastopen.report.model import Severity
-from fastopen.report.published import comparison_sentences
+from fastopen.report.findings import Severity, page_findings
+from fastopen.report.findings.surprises import https_in_the_clear, surprises_of_pages
+from fastopen.report.findings.verdict import of_arm
+from fastopen.report.grids import column_notes, page_grids, paper_grid, spread_note
+from fastopen.report.published import comparison_sentences, published_grid
 from fastopen.report.summary import other_findings, savings_by_name, summarise_run
 
 # More pages are printed as one table, with a row for each page and network.
@@ -50,7 +56,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     pages = [page for page in results.pages if page in loaded]
     summary, published = summarise_run(results), published_grid(results)
     yield from filled([summary.headline], width, "bold")
-    if published is not None and len(pages) == 1:
+    if published.rows and len(pages) == 1:
         yield from filled(summary.sentences[:1], width)
     yield Text()
     if results.distributions:
@@ -63,16 +69,16 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
     if len(pages) > 1:
         yield Text("Both pages" if len(pages) == 2 else f"All {len(pages)} pages", "bold")
         yield from filled(summary.sentences, width)
-        yield from filled(pages_in_the_clear(results, pages), width)
+        yield from filled(https_in_the_clear(results, pages), width)
         yield Text()
-    if published is not None:
+    if published.rows:
         yield from tabled(published, width)
         short = fitting_table(published, width)[1].short
         lines = comparison_sentences(results, discrepancies(results), short=short)
         yield from filled(lines, width, indent="  ")
         yield Text()
     yield from filled(certainty_lines(results), width, "dim")
-    yield from filled(_closing(results), width, "dim")
+    yield from filled(_closing(results, pages), width, "dim")
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
@@ -88,21 +94,19 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield the report on a corpus, without a row for each page: distribution, correlations and extremes."""
+    """Yield a report without a row for each page: the distribution of savings over pages, correlations with
+    properties of pages, and extremes."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
     yield from filled([*corpus_sentences(results), *surprises_of_pages(results, pages)], width)
     yield from filled(_extremes(results), width)
     warnings = [one for page in pages for one in page_findings(results, page, severity="warning")]
-    for exceeding in (True, False):
-        found = [one for one in warnings if (one.kind == "beyond_bound") is exceeding]
-        if found:
-            what = "exceed their bound" if exceeding else "have loads that need a look"
+    for exceeding, what in ((True, "exceed their bound"), (False, "have loads that need a look")):
+        if found := [one for one in warnings if (one.kind == "beyond_bound") is exceeding]:
             names = list(dict.fromkeys(one.subject for one in found))
-            words = (
-                f"{plural(len(names), 'page')} {what}: {some(names)}. {found[0].subject}: {found[0].sentence}"
-            )
+            first = f"{found[0].subject}: {found[0].sentence}"
+            words = f"{plural(len(names), 'page')} {what}: {some(names)}. {first}"
             yield from filled([words], width, *STYLES["warning"])
     words = "A row for each page: fastopen report; for programs: --json, fastopen report -f csv."
     yield from filled([words], width, "dim")
@@ -110,9 +114,10 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the cells that save most and least, and why some get slower; none for few cells."""
+    """Yield sentences on the cells that save most and least, and reasons why some of them are slower; nothing
+    for few cells."""
     arms = treatments_of(results.experiment.arms)
-    judged = of_arms(results.cells, arms[:1])[0] if arms else []
+    judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
     known.sort(key=lambda cell: cell.improvement_percent or 0.0, reverse=True)
     if len(known) <= 2 * EXTREMES:
@@ -137,7 +142,8 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
     yield Text()
 
 
-def _closing(results: Results) -> Iterator[str]:
+def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
+    """Yield notes on the run as a whole. `loaded`: the pages that have loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
@@ -152,33 +158,24 @@ def _closing(results: Results) -> Iterator[str]:
     if results.server_use is not None:
         kinds = {reason.kind for cell in results.cells for reason in cell.reasons}
         yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
-    compared = [result for result in results.cells if result.improvement_percent is not None]
     yield " ".join(column_notes(results))
     clock = listed([f"{CLOCKS[name]} time" for name in sorted(engines)])
-    yield f"Client {', '.join(_clients(experiment))}{_servers(experiment)}, {clock}, seed {experiment.seed}."
+    yield f"Client {_ends(experiment)}, {clock}, seed {experiment.seed}."
     if note := spread_note(experiment, results.cells):
         yield note
-    if any(result.pairs < FULL_MIN and not result.deterministic for result in compared):
+    compared = (cell for cell in results.cells if cell.improvement_percent is not None)
+    if any(cell.pairs < FULL_MIN and not cell.deterministic for cell in compared):
         yield (
             f"With fewer than {FULL_MIN} repeats, a bracket is the range of all pairs. It contains the true"
             f" median with 75 % (3 pairs), 88 % (4) or 94 % (5); with {FULL_MIN} it is a 95 % interval."
         )
     if results.status != "finished":
-        left = [
-            page
-            for page in results.pages
-            if page not in {cell.cell.page for cell in results.cells if cell.loads}
-        ]
-        yield f"This run is {results.status}{_without(left, results)}; the rest is missing above."
-
-
-def _without(left: Sequence[str], results: Results) -> str:
-    """Return a clause on pages without loads: `, without any load of a and b`; empty if there are none."""
-    if not left:
-        return ""
-    if len(left) <= PAGES_APART:
-        return f", without any load of {listed(left)}"
-    return f", without any load of {len(left)} of {len(results.pages)} pages ({some(left)})"
+        left = [page for page in results.pages if page not in loaded]
+        named = f"{len(left)} of {len(results.pages)} pages ({some(left)})" if left else ""
+        if 0 < len(left) <= PAGES_APART:
+            named = listed(left)
+        without = f", without any load of {named}" if left else ""
+        yield f"This run is {results.status}{without}; the rest is missing above."
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
@@ -202,19 +199,74 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
         yield f"To the origins behind it {took} carried data in the SYN, in all loads with TFO upstream."
 
 
-def _servers(experiment: Experiment) -> str:
-    """Return the external servers: `, server nginx`; empty if there are none."""
+def _ends(experiment: Experiment) -> str:
+    """Return the clients, with their profiles if they have profiles, and any external servers: `loader
+    (browser), curl, server nginx`."""
+    clients = (setup.client for setup in experiment.setups)
+    names = dict.fromkeys(
+        f"{client.label} ({client.profile})" if "profile" in client.type.takes else client.label
+        for client in clients
+    )
     commands = (setup.origins.server for setup in experiment.setups)
     servers = dict.fromkeys(PurePath(words[0]).name for words in commands if words)
-    return f", server {', '.join(servers)}" if servers else ""
+    return ", ".join([*names, *([f"server {', '.join(servers)}"] if servers else [])])
 
 
-def _clients(experiment: Experiment) -> list[str]:
-    """Return each client once, with its profile if it has profiles: `loader (browser)`, `curl`."""
-    clients = [setup.client for setup in experiment.setups]
-    return list(
-        dict.fromkeys(
-            f"{client.label} ({client.profile})" if "profile" in client.type.takes else client.label
-            for client in clients
+# The half-width of intervals, in percentage points, for which the number of needed repeats is computed.
+WANTED_PERCENT: Final = 1.0
+NAMED: Final = 3
+
+
+def certainty_lines(results: Results) -> Iterator[str]:
+    """Yield sentences on the noise floor, the precision and the outliers of a run, if these are known."""
+    noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
+    controls = (one.improvement_ci95 for one in noisy if one.cell.arm.role is Role.CONTROL)
+    if intervals := [interval for interval in controls if interval is not None]:
+        low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
+        yield (
+            f"Noise floor: {decapitalised(CONTROL.condition)}, page load time seems"
+            f" to be reduced by {with_sign(low)} to {with_sign(high)} % (95 % intervals): savings within that"
+            " mean nothing."
         )
-    )
+    yield from _precision(results, [cell for cell in noisy if cell.cell.arm.role is Role.TREATMENT])
+    yield from _outliers(results)
+
+
+def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
+    widths = [(width, cell) for cell in treatments if (width := half_width_percent(cell)) is not None]
+    if not widths:
+        return
+    width, widest = max(widths, key=lambda one: one[0])
+    needed = pairs_needed(widest, WANTED_PERCENT)
+    where = _name(results, widest)
+    if width <= WANTED_PERCENT:
+        yield f"No interval is wider than ±{width:.1g} points ({where})."
+    else:
+        yield (
+            f"The widest interval is ±{width:.1f} points ({where});"
+            f" ±{WANTED_PERCENT:g} point would need about {needed:,} repeats"
+            f" (--until-ci {WANTED_PERCENT:g}% --max-repeats {needed})."
+        )
+
+
+def _outliers(results: Results) -> Iterator[str]:
+    lossy = [cell for cell in results.cells if results.loses(cell)]
+    if late := sum(len(cell.outliers) for cell in lossy):
+        loads = sum(len(cell.plts_ms) for cell in lossy)
+        which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
+        yield (
+            f"Where segments are lost at random, {which} far from the others of their cell, as losses make"
+            " them; all are in every figure."
+        )
+    others = (cell for cell in results.cells if not results.loses(cell))
+    if found := [(cell, outlier) for cell in others for outlier in cell.outliers]:
+        named = "; ".join(
+            f"{_name(results, cell)}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"
+            for cell, outlier in found[:NAMED]
+        )
+        more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        yield f"{plural(len(found), 'outlier')}, kept in every figure ({named}{more})."
+
+
+def _name(results: Results, cell: CellResult) -> str:
+    return f"{cell.cell.page} {results.factors.where(cell.cell.comparison)}, {cell.cell.arm.name}"

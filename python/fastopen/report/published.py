@@ -1,10 +1,22 @@
-"""Describe in sentences how published figures differ from measured ones, and why."""
+"""Compare published figures with measured ones, in a table and in sentences."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from fastopen.analysis.statistics import AGREE_POINTS, Discrepancy, Label, Results, slopes
-from fastopen.common.phrases import capitalised, plural
+from fastopen.analysis.statistics import (
+    AGREE_POINTS,
+    BEYOND_BOUND,
+    Discrepancy,
+    Label,
+    Results,
+    discrepancies,
+    slopes,
+)
+from fastopen.common.grid import Column, Entry, Grid
+from fastopen.common.phrases import NBSP, capitalised, plural, with_sign
+from fastopen.experiments import BASELINE
+from fastopen.report.entries import known, of_factor, time_in
 
 # The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3
@@ -26,11 +38,13 @@ LABELS: Final = {
     Label.THEIRS_MORE: ("theirs more", ""),
     Label.OURS_MORE: ("ours more", ""),
 }
+# Factors in the table of published figures, in which only the network varies.
+PUBLISHED_FACTORS: Final = ("down", "rtt")
 # Labels that also show the printed figure.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
-def label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
+def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
     """Return the labels of a cell in words. Labels in OF_PRINT include the printed improvement."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
@@ -41,23 +55,73 @@ def _name(label: Label, *, short: bool) -> str:
     return LABELS[label][0] if short else str(label)
 
 
+def published_grid(results: Results) -> Grid:
+    """Return a table of measured figures and corrected published ones; it has no rows if none are known."""
+    found = discrepancies(results)
+    factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
+    columns = (
+        Column("page", "key"),
+        *(Column(factor.header, "factor") for factor in factors),
+        *(
+            Column(f"{whose}\n{what}", short=f"{whose}\n{short}")
+            for whose in ("theirs", "ours")
+            for what, short in (
+                (f"{BASELINE.name}{NBSP}s", f"{BASELINE.name} s"),
+                (f"TFO{NBSP}s", "TFO s"),
+                (f"saves{NBSP}%", "saves\n%"),
+            )
+        ),
+        Column(f"ours at\nmost{NBSP}%", short="at\nmost\n%"),
+        Column("comparison", "words", short="label"),
+    )
+    rows = []
+    for one in found:
+        point = results.factors.point(one.comparison)
+        agrees = one.labels == (Label.AGREES,)
+        rows.append(
+            (
+                Entry(one.comparison.page),
+                *(of_factor(factor, point) for factor in factors),
+                *(time_in("s", one.theirs.off_ms), time_in("s", one.theirs.tfo_ms)),
+                Entry(with_sign(one.theirs.improvement_percent)),
+                time_in("s", one.baseline_ms),
+                time_in("s", one.headline.plt_ms_median if one.headline else None),
+                replace(
+                    known(one.improvement_percent, with_sign),
+                    mark=BEYOND_BOUND if one.headline and one.headline.beats_bound else "",
+                ),
+                known(one.at_most_percent),
+                Entry(
+                    ", ".join(_label_texts(one)),
+                    "good" if agrees else "notable" if len(one.labels) > 1 else "",
+                    short="\n".join(_label_texts(one, short=True)),
+                ),
+            )
+        )
+    sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
+    note = "At most: time of our handshakes in a row without TFO, in % of our PLT."
+    title = "Compared with the published figures"
+    return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
+
+
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
     """Return sentences on the differences from published figures: bounds, round trips, sources."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
-    lines: list[str] = []
-    for label, (_, meaning) in LABELS.items():
-        if label in used and meaning:
-            name = _name(label, short=short)
-            lines.append(f"{capitalised(name)}: {meaning}.")
+    lines = [
+        f"{capitalised(_name(label, short=short))}: {meaning}."
+        for label, (_, meaning) in LABELS.items()
+        if label in used and meaning
+    ]
     lines += _beyond(results, found)
     of_page = slopes(found, results)
     pages = dict.fromkeys(one.comparison.page for one in found)
-    times = [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]
-    lines += [*times, *(["Their page, client or server may differ."] if times else [])]
-    known = results.experiment.published.known if results.experiment.published is not None else []
-    return lines + (["Known about the source:"] if known else []) + [f"- {sentence}" for sentence in known]
+    if times := [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]:
+        lines += [*times, "Their page, client or server may differ."]
+    if (published := results.experiment.published) is not None and published.known:
+        lines += ["Known about the source:", *(f"- {sentence}" for sentence in published.known)]
+    return lines
 
 
 def agreement(found: list[Discrepancy]) -> str:
@@ -75,8 +139,8 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield a sentence on each published saving that exceeds our upper bound or half of the published page
-    load time; at most NAMED, the largest first."""
+    """Yield sentences on published savings that exceed our upper bound or half of the published page load
+    time: on the NAMED largest, the largest first."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
@@ -97,10 +161,10 @@ def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | 
     """Return a sentence if the published times without TFO, or their growth with the RTT, differ from the
     measured ones by more than OTHER_LOAD; otherwise an empty string."""
     parts = []
-    ratios = [one.theirs_longer for one in found if one.comparison.page == page]
-    known = [ratio for ratio in ratios if ratio is not None]
-    if known and (max(known) > OTHER_LOAD or min(known) < 1 / OTHER_LOAD):
-        low, high = f"{min(known):.2g}", f"{max(known):.2g}"
+    of_page = [one.theirs_longer for one in found if one.comparison.page == page]
+    ratios = [ratio for ratio in of_page if ratio is not None]
+    if ratios and (max(ratios) > OTHER_LOAD or min(ratios) < 1 / OTHER_LOAD):
+        low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
         parts.append(f"is {low if low == high else f'{low} to {high}'} times ours")
     theirs, ours = slope or (1.0, 1.0)
     if not 1 / OTHER_LOAD <= theirs / max(ours, 0.1) <= OTHER_LOAD:

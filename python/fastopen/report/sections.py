@@ -19,10 +19,9 @@ from fastopen.report.grids import (
     fixed_rates,
     page_grids,
     paper_grid,
-    published_grid,
 )
 from fastopen.report.method import environment_facts, method_paragraphs
-from fastopen.report.published import comparison_sentences
+from fastopen.report.published import comparison_sentences, published_grid
 from fastopen.report.summary import other_findings, summarise_run
 from fastopen.report.templates import environment
 
@@ -60,11 +59,16 @@ def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
 def _results(source: Source) -> dict[str, Any]:
     results = source.results
     corpus = list(corpus_grids(results))
-    pages: list[dict[str, Any]]
+    pages: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "grid": page_grids(results, name)[0].answer_first(),
+            "findings": list(other_findings(results, name)),
+        }
+        for name in (() if corpus else results.pages)
+    ]
     if corpus:
         pages = [{"name": f"all {len(results.pages)} pages", "grid": paper_grid(results), "findings": ()}]
-    else:
-        pages = [_page(results, name) for name in results.pages]
     notes = {page["grid"].note for page in pages}
     return {
         "corpus": corpus,
@@ -77,10 +81,9 @@ def _results(source: Source) -> dict[str, Any]:
 
 def _published(source: Source) -> dict[str, Any] | None:
     grid = published_grid(source.results)
-    if grid is None:
-        return None
     sentences = comparison_sentences(source.results, discrepancies(source.results))
-    return {"published": grid, "comparison": [line.removeprefix("- ") for line in sentences]}
+    comparison = [line.removeprefix("- ") for line in sentences]
+    return {"published": grid, "comparison": comparison} if grid.rows else None
 
 
 def _answers(source: Source) -> dict[str, Any]:
@@ -120,11 +123,6 @@ def subject(results: Results) -> str:
         ", ".join([listed(list(clients)), *fixed]),
     )
     return "; ".join(parts)
-
-
-def _page(results: Results, name: str) -> dict[str, Any]:
-    grid = page_grids(results, name)[0].answer_first()
-    return {"name": name, "grid": grid, "findings": list(other_findings(results, name))}
 
 
 def drawn(figure: Figure) -> Drawn:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -13,23 +14,22 @@ from fastopen.analysis.statistics import (
     Verdict,
     discrepancies,
     effect_of,
-    verdict_on,
 )
 from fastopen.analysis.statistics.loaded import over_quic
 from fastopen.common.phrases import gain, listed, plural, span, times
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.corpus import in_the_middle
-from fastopen.report.findings import page_findings
+from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
     all_invalid,
     headline,
     invalid_lines,
-    of_arms,
+    of_arm,
     questions_of,
-    said_once,
+    told_by_question,
+    verdict_of,
 )
-from fastopen.report.model import Finding
 from fastopen.report.published import agreement
 
 # Phrases for the number of cells with each effect.
@@ -61,18 +61,11 @@ def summarise_run(results: Results) -> Summary:
     if not arms or over_quic(results, results.cells):
         return Summary(published or verdict, "quiet", (verdict,) if published else (), {})
     questions = questions_of(results, results.cells)
-    judged = of_arms(results.cells, arms[:1])[0]
-    verdicts = {
-        verdict_on(of_arms(cells, arms[:1])[0], results.experiment.smallest_effect)
-        for cells in questions.values()
-        if not over_quic(results, cells)
-    }
+    judged = of_arm(results.cells, arms[0])
+    verdicts = {found for cells in questions.values() if (found := verdict_of(results, cells)[0])}
     sentences = [verdict] if published else []
     if len(results.pages) > 1:
-        said = [
-            (name, line) for name, cells in questions.items() for line in _sentences(results, cells, arms)
-        ]
-        sentences += said_once(said, len(questions))
+        sentences += told_by_question(results, results.cells, partial(_sentences, results, arms))
     if Verdict.INVALID in verdicts:
         struck = results.cells if all_invalid(results.cells) else judged
         sentences += [line for _, _, line in invalid_lines(results, struck)]
@@ -90,9 +83,9 @@ def other_findings(results: Results, page: str) -> Iterator[Finding]:
             yield one
 
 
-def _sentences(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[str]:
-    for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
-        known = [cell for cell in of_arm if cell.improvement_percent is not None]
+def _sentences(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult]) -> Iterator[str]:
+    for arm in arms:
+        known = [cell for cell in of_arm(cells, arm) if cell.improvement_percent is not None]
         if known:
             yield _sentence(results, arm, known, named=arm is arms[0])
     yield from deciding_sentences(results, cells)

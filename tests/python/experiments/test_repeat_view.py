@@ -131,7 +131,7 @@ def test_what_was_kept_is_drawn_and_exported_as_that() -> None:
     _, record, har = repeat_run()
     kept = [entry.get("_fromCache") for entry in har["log"]["entries"]]
     assert kept == [None, "disk", "disk", None, None, None]
-    ((kind, start_ns, end_ns),) = _pieces(record.requests[1], handshake=False, tls=None, looked_up=None)
+    ((kind, start_ns, end_ns),) = _pieces(record.requests[1], None, None)
     assert (kind.value, end_ns - start_ns) == ("processing", MS)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fastopen.analysis.statistics import Results, collect
 from fastopen.report import results_document
-from fastopen.report.certainty import certainty_lines
+from fastopen.report.printed import certainty_lines
 from fastopen.runs import RunStore
 from made_up_run import ENVIRONMENT, fill, made_up_page, made_up_plan
 

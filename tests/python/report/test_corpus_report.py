@@ -12,7 +12,8 @@ from command_line import fastopen
 from fastopen.analysis.attribution import Source, read_source
 from fastopen.cli.commands.show import print_results
 from fastopen.report import results_document
-from fastopen.report.figures.corpus import properties_and_savings, savings_over_pages
+from fastopen.report.figures.corpus import properties_and_savings
+from fastopen.report.figures.distribution import savings_over_pages
 from fastopen.report.grids import all_grids
 from fastopen.report.markdown import markdown
 from fastopen.report.sections import part_html

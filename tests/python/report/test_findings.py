@@ -13,9 +13,8 @@ from rich.console import Console
 from fastopen.analysis.attribution import Source, read_source
 from fastopen.analysis.statistics import Results
 from fastopen.report import findings, results_document, results_renderables
-from fastopen.report.findings import finders, page_findings
+from fastopen.report.findings import Finding, finders, page_findings
 from fastopen.report.markdown import markdown
-from fastopen.report.model import Finding
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan

@@ -21,15 +21,14 @@ from fastopen.contract import Client
 from fastopen.experiments import Plan
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
-from fastopen.report.embedding import script_json
+from fastopen.report.embedding import library, script_json
 from fastopen.report.findings import page_findings
-from fastopen.report.findings.paint import paint_grid
+from fastopen.report.findings.browser import paint_grid
 from fastopen.report.grids import all_grids, cells_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
 from fastopen.report.sheet import csv_text
 from fastopen.report.summary import summarise_run
-from fastopen.report.vega import library
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 
@@ -210,7 +209,7 @@ def test_the_library_is_whole_and_cannot_end_its_element() -> None:
 def test_the_library_is_put_together_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = library()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("fastopen.report.vega._bundled", lambda: script)
+    monkeypatch.setattr("fastopen.report.embedding._bundled", lambda: script)
     library.cache_clear()
     assert library() == script
     (kept,) = (tmp_path / "fastopen" / "report").iterdir()
@@ -226,7 +225,7 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(
 ) -> None:
     (tmp_path / "fastopen").write_text("a file where a folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("fastopen.report.vega._bundled", lambda: "script")
+    monkeypatch.setattr("fastopen.report.embedding._bundled", lambda: "script")
     library.cache_clear()
     assert library() == "script"
     library.cache_clear()
@@ -341,7 +340,7 @@ def test_a_paper_gets_the_results_of_all_pages_in_one_table_with_a_label(source:
 
 
 def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -> None:
-    assert paint_grid(source.results) is None
+    assert not paint_grid(source.results).rows
     metrics = {
         cell.cell.index: BrowserMetrics(
             requests=None,

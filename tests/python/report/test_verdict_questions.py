@@ -15,10 +15,9 @@ from fastopen.contract import Origins, Tls
 from fastopen.engines import HostEngine
 from fastopen.experiments import Plan, Setup, SmallestEffect, make_plan
 from fastopen.report import results_renderables
-from fastopen.report.findings import page_findings
+from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.surprises import surprises_of_pages
 from fastopen.report.findings.verdict import findings, invalid_lines
-from fastopen.report.model import Finding
 from fastopen.report.summary import summarise_run
 from fastopen.runs import RunStore, execute
 from made_up_run import fill, made_up_page, made_up_plan

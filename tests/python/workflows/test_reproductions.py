@@ -33,7 +33,7 @@ from fastopen.experiments.published import PublishedCell, all_published_cells
 from fastopen.pages import Page, load_pages
 from fastopen.pages.library import packaged_pages
 from fastopen.report import results_renderables
-from fastopen.report.figures.published import published_comparison
+from fastopen.report.figures.improvement import published_comparison
 from fastopen.report.published import agreement, comparison_sentences
 from fastopen.runs import RunStore, execute
 from packaged_pages.handwritten import handwritten_pages

@@ -21,12 +21,18 @@ from fastopen.apps.browse.loads import (
 )
 from fastopen.common import units
 from fastopen.common.grid import Column, Entry, Grid
-from fastopen.report.compared_page import comparison_section
+from fastopen.report.compared_page import (
+    comparison_section,
+    kind_colours,
+    kinds_of,
+    path_bars,
+    pieces_grid,
+    segments_grid,
+)
 from fastopen.report.figures import Figure, rendered, slug_of
 from fastopen.report.figures.requests import loads_waterfall
 from fastopen.report.grids import cells_grid
 from fastopen.report.page import html as report_html
-from fastopen.report.path_pieces import kind_colours, kinds_of, path_bars, pieces_grid, segments_grid
 from fastopen.report.sections import PARTS, Part, drawn, part_html, verdict_html
 from fastopen.report.sheet import csv_text
 from fastopen.report.templates import asset, environment

@@ -21,8 +21,8 @@ from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.user_files import write_file
 from fastopen.report import results_document
+from fastopen.report.compared import comparison_renderables
 from fastopen.report.compared_document import comparison_document
-from fastopen.report.compared_printed import comparison_renderables
 from fastopen.runs import find_run
 
 PANEL: Final = "Read a result"

@@ -1,14 +1,15 @@
 """Draw the mean critical path of each cell as a stacked bar, grouped by place."""
 
+from functools import partial
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Kind, Source
+from fastopen.analysis.attribution import Kind, Source, axis_of
 from fastopen.experiments import ARMS
-from fastopen.report.figures.encodings import arm_order, kind_colour
-from fastopen.report.figures.figure import ROWS, Drawing, Figure
-from fastopen.report.figures.panels import panels_of
+from fastopen.report.figures.figure import Drawing, Figure
+from fastopen.report.figures.panels import first_panels, places_along, side_by_side
+from fastopen.report.figures.style import arm_order, kind_colour
 
 # The smallest part of the page load time that is drawn. Shorter waits would be no wider than a line.
 SHARE_MIN: Final = 0.001
@@ -16,63 +17,55 @@ SHARE_MIN: Final = 0.001
 
 def critical_path_bars(source: Source) -> Figure | None:
     """Draw a stacked bar for each cell, in panels; None if no load has a critical path."""
-    panels = panels_of(source)
-    rows = [
-        {
-            **where,
-            "arm": ARMS[arm].label,
-            "bar": f"{place.name}, {ARMS[arm].short_label}",
-            "who": ARMS[arm].short_label,
-            "kind": kind.value,
-            "order": order,
-            "seconds": ms / 1000,
-            "plt": path.plt_ms / 1000,
-            "share": ms / path.plt_ms,
-            "loads": path.loads,
-        }
-        for place, where in panels.each()
-        for arm, path in place.breakdowns.items()
-        for order, (kind, ms) in enumerate(path.kinds_ms.items())
-        if ms > SHARE_MIN * path.plt_ms
-    ]
+    axis = axis_of(source.results)
+    rows, left_out = first_panels(
+        [
+            {
+                **where,
+                "arm": ARMS[arm].label,
+                "bar": f"{place.name}, {ARMS[arm].short_label}",
+                "who": ARMS[arm].short_label,
+                "kind": kind.value,
+                "order": order,
+                "seconds": ms / 1000,
+                "plt": path.plt_ms / 1000,
+                "share": ms / path.plt_ms,
+                "loads": path.loads,
+            }
+            for place, where in places_along(source, axis)
+            for arm, path in place.breakdowns.items()
+            for order, (kind, ms) in enumerate(path.kinds_ms.items())
+            if ms > SHARE_MIN * path.plt_ms
+        ]
+    )
     if not rows:
         return None
     return Figure(
         name="critical-path",
         title="What the critical path waits for",
         caption="Mean over the valid loads; the pieces add up to the page load time. TFO removes"
-        f" handshakes; other changes follow from this.{panels.left_out}",
+        f" handshakes; other changes follow from this.{left_out}",
         alt_text="Stacked bars of the critical path by what it waits for: " + ", ".join(Kind),
-        drawing=Drawing(_chart(rows, panels.heading)),
+        drawing=Drawing(side_by_side(rows, "panel", partial(_view, rows, axis.heading))),
         rows=rows,
     )
 
 
-def _chart(rows: list[dict[str, Any]], heading: str) -> alt.ConcatChart:
-    titles = list(dict.fromkeys(row["panel"] for row in rows))
-    views = [_view(rows, title, heading, alone=len(titles) == 1) for title in titles]
-    return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
-
-
-def _view(rows: list[dict[str, Any]], title: str, heading: str, *, alone: bool) -> Any:
+def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str) -> Any:
     """Draw one panel: a group of bars for each value of its axis, and the name of the arm after each bar."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)
     longest = max(row["plt"] for row in own)
-    base = (
-        alt.Chart()
-        .transform_filter(alt.FieldEqualPredicate(field="panel", equal=title))
-        .encode(
-            y=alt.Y(
-                "x:N",
-                sort=values,
-                title=heading,
-                axis=alt.Axis(labelLimit=0, ticks=False, grid=False),
-                scale=alt.Scale(paddingInner=0.25),
-            ),
-            yOffset=alt.YOffset("arm:N", sort=arms, scale=alt.Scale(paddingInner=0.15)),
-        )
+    base = empty.encode(
+        y=alt.Y(
+            "x:N",
+            sort=values,
+            title=heading,
+            axis=alt.Axis(labelLimit=0, ticks=False, grid=False),
+            scale=alt.Scale(paddingInner=0.25),
+        ),
+        yOffset=alt.YOffset("arm:N", sort=arms, scale=alt.Scale(paddingInner=0.15)),
     )
     # Leave room for the name after the longest bar.
     scale = alt.Scale(domain=[0, 1.28 * longest])
@@ -91,5 +84,5 @@ def _view(rows: list[dict[str, Any]], title: str, heading: str, *, alone: bool) 
     words = base.mark_text(align="left", dx=4, baseline="middle").encode(
         x=alt.X("max(plt):Q", scale=scale), text="who:N", detail="who:N"
     )
-    height = len(values) * (len(arms) * 15 + 8)
-    return alt.layer(bars, words).properties(width=520 if alone else 250, height=height, title=title)
+    width, height = 520 if len(own) == len(rows) else 250, len(values) * (len(arms) * 15 + 8)
+    return alt.layer(bars, words).properties(width=width, height=height, title=title)

@@ -1,17 +1,26 @@
-"""Define figures: a chart with its caption, alternative text and file name."""
+"""Define figures: charts with captions, alternative texts and file names. Write them as SVG, PDF and PNG."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import altair as alt
+import vl_convert as vlc
 
+from fastopen.common.atomic import write_atomic
+from fastopen.common.errors import unwritable
 from fastopen.report.figures.style import PAPER, Style, config
 
 # Rows are added to the specification last, because Altair would take seconds to check them.
 ROWS: Final = alt.NamedData("rows")
 # The version of Vega-Lite that Altair writes, and that vl-convert and the scripts of a report must read.
 VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+Format = Literal["svg", "png", "pdf"]
+FORMATS: Final[tuple[Format, ...]] = ("svg", "png", "pdf")
+# Pixels of a PNG file for each pixel of the figure: 288 dots per inch.
+PNG_SCALE: Final = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +54,35 @@ class Figure:
     def bare_spec(self, style: Style = PAPER) -> dict[str, Any]:
         """Return the specification with the name of its data instead of the data."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
+
+
+def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
+    """Return one figure in one format, without its title, which the surrounding document shows."""
+    spec = figure.spec(style)
+    if form == "svg":
+        return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
+    if form == "png":
+        return vlc.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE)
+    return vlc.vegalite_to_pdf(spec, vl_version=VEGA_LITE)
+
+
+def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
+    """Write each figure in each format, and return the paths. Raises InputError if they cannot be written."""
+    written = []
+    taken: set[str] = set()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            name, number = figure.name, 1
+            # The names of two pages can give the same file name.
+            while name in taken:
+                number += 1
+                name = f"{figure.name}-{number}"
+            taken.add(name)
+            for form in formats:
+                path = folder / f"{name}.{form}"
+                write_atomic(path, rendered(figure, form))
+                written.append(path)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    return written

@@ -7,6 +7,7 @@ from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from fastopen.report.figures.gallery import median_loads, slug_of
 from fastopen.runs.export.folder import atomic_folder
 
 if TYPE_CHECKING:
-    from PIL import ImageDraw, ImageFont
+    from PIL import ImageDraw
     from PIL.Image import Image
 
 COLUMNS_MAX: Final = 12
@@ -32,7 +33,9 @@ SIDE_MAX: Final = 1000
 """The largest side of a picture in a record, in pixels. Worlds make pictures of less than half this size."""
 GAP: Final = 12
 LABEL: Final = 150
+"""Width of the column with the labels of the loads, in pixels."""
 LINE: Final = 22
+"""Height of a line of text, in pixels."""
 FONT: Final = 15
 MOVING_STEP_MS: Final = 50
 """The least time between two pictures of an animation; GIF counts in hundredths of a second."""
@@ -66,7 +69,7 @@ def export_filmstrips(
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(source, place), 1):
             strip(title, films).save(unfinished / f"{name}.png", optimize=True)
-            _save_moving(moving(title, films), unfinished / f"{name}.gif")
+            _save_moving(title, films, unfinished / f"{name}.gif")
             watch(count)
         if not count:
             raise InputError("has no film strips", str(place), "run with --client chromium --filmstrip")
@@ -114,65 +117,50 @@ def end_ms(films: list[Film]) -> float:
     return AFTER * max(film.plt_ms for film in films)
 
 
-def step_ms(end_ms: float) -> int:
-    """Return the time between two pictures of a strip that ends at `end_ms`."""
-    return next((step for step in STEPS_MS if end_ms / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
-
-
 def strip(title: str, films: list[Film]) -> Image:
     """Draw pictures at equal intervals, a row for each load. A picture that changed has a coloured frame."""
     end = end_ms(films)
-    step = step_ms(end)
-    columns = min(int(-(-end // step)) + 1, COLUMNS_MAX)
-    height = _height(films)
-    canvas, draw, font = _canvas(
-        LABEL + columns * (THUMBNAIL + GAP) + GAP, 2 * LINE + len(films) * (height + LINE + GAP) + GAP
-    )
-    draw.text((GAP, GAP // 2), title, BLACK, font)
-    for column in range(columns):
-        draw.text((_left(column), LINE + GAP // 2), seconds(column * step), BLACK, font)
+    step = next((step for step in STEPS_MS if end / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
+    lefts = [LABEL + column * (THUMBNAIL + GAP) for column in range(min(ceil(end / step) + 1, COLUMNS_MAX))]
+    size = _size(films, THUMBNAIL)
+    below = size[1] + LINE + GAP
+    canvas, draw = _canvas(title, lefts[-1] + THUMBNAIL + 2 * GAP, 2 * LINE + len(films) * below + GAP)
+    for column, left in enumerate(lefts):
+        draw.text((left, LINE + GAP // 2), seconds(column * step), BLACK)
     for row, film in enumerate(films):
-        top = 2 * LINE + GAP + row * (height + LINE + GAP)
-        draw.multiline_text((GAP, top), f"{film.label}\nPLT {seconds(film.plt_ms)}", BLACK, font)
-        loaded = min(int(-(-film.plt_ms // step)), columns - 1)
-        for column in range(columns):
+        top = 2 * LINE + GAP + row * below
+        draw.multiline_text((GAP, top), f"{film.label}\nPLT {seconds(film.plt_ms)}", BLACK)
+        loaded = min(ceil(film.plt_ms / step), len(lefts) - 1)
+        for column, left in enumerate(lefts):
             index, before = film.at(column * step), film.at((column - 1) * step)
             changed = column > 0 and film.pictures[index].tobytes() != film.pictures[before].tobytes()
-            box = (_left(column), top)
-            canvas.paste(film.pictures[index].resize((THUMBNAIL, height)), box)
-            _frame(draw, box, height, changed=changed)
+            _paste(canvas, draw, film.pictures[index].resize(size), (left, top), changed=changed)
             if column == loaded:
-                draw.text((box[0], top + height + 2), "load event over", CHANGED, font)
+                draw.text((left, top + size[1] + 2), "load event over", CHANGED)
     return canvas
 
 
-def moving(title: str, films: list[Film]) -> Iterator[tuple[Image, int]]:
-    """Yield the pictures of an animation with all loads side by side, each with its duration in ms."""
+def _save_moving(title: str, films: list[Film], path: Path) -> None:
+    """Write an animation with all loads side by side. Its last picture is shown for LAST_MS."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
-    height = _height(films, 2)
-    shown: tuple[Image, int] | None = None
-    for moment in range(0, int(end) + step, step):
-        canvas, draw, font = _canvas(GAP + len(films) * (2 * THUMBNAIL + GAP), 3 * LINE + height + GAP)
-        draw.text((GAP, GAP // 2), title, BLACK, font)
-        for column, film in enumerate(films):
-            box = (GAP + column * (2 * THUMBNAIL + GAP), 3 * LINE)
-            passed = min(moment, film.plt_ms)
-            draw.text((box[0], LINE + GAP // 2), film.label, BLACK, font)
-            colour = CHANGED if moment >= film.plt_ms else BLACK
-            draw.text((box[0] + THUMBNAIL, LINE + GAP // 2), seconds(passed), colour, font)
-            canvas.paste(film.pictures[film.at(moment)].resize((2 * THUMBNAIL, height)), box)
-            _frame(draw, box, height, 2, changed=moment >= film.plt_ms)
-        if shown is not None:
-            yield shown
-        shown = (canvas, step)
-    if shown is not None:
-        yield shown[0], LAST_MS
+    pictures = [_at(title, films, moment).quantize(128) for moment in range(0, int(end) + step, step)]
+    durations = [*(step for _ in pictures[1:]), LAST_MS]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
 
 
-def _save_moving(pictures: Iterator[tuple[Image, int]], path: Path) -> None:
-    shown, durations = zip(*((one.quantize(128), ms) for one, ms in pictures), strict=True)
-    shown[0].save(path, save_all=True, append_images=shown[1:], duration=list(durations), loop=0)
+def _at(title: str, films: list[Film], moment_ms: int) -> Image:
+    """Draw the pictures that all loads show at one time, side by side."""
+    size = _size(films, 2 * THUMBNAIL)
+    canvas, draw = _canvas(title, GAP + len(films) * (size[0] + GAP), 3 * LINE + size[1] + GAP)
+    for column, film in enumerate(films):
+        left, loaded = GAP + column * (size[0] + GAP), moment_ms >= film.plt_ms
+        draw.text((left, LINE + GAP // 2), film.label, BLACK)
+        passed = seconds(min(moment_ms, film.plt_ms))
+        draw.text((left + THUMBNAIL, LINE + GAP // 2), passed, CHANGED if loaded else BLACK)
+        picture = film.pictures[film.at(moment_ms)].resize(size)
+        _paste(canvas, draw, picture, (left, 3 * LINE), changed=loaded)
+    return canvas
 
 
 def seconds(ms: float) -> str:
@@ -180,26 +168,27 @@ def seconds(ms: float) -> str:
     return f"{ms / 1000:.2f} s"
 
 
-def _canvas(width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw, ImageFont.FreeTypeFont]:
+def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw]:
+    """Return an empty picture with a title, and the tool to draw on it."""
     from PIL import Image, ImageDraw, ImageFont
 
     canvas = Image.new("RGB", (width, height), WHITE)
-    font = ImageFont.load_default(FONT)
-    assert isinstance(font, ImageFont.FreeTypeFont)
-    return canvas, ImageDraw.Draw(canvas), font
+    draw = ImageDraw.Draw(canvas)
+    draw.font = ImageFont.load_default(FONT)
+    draw.text((GAP, GAP // 2), title, BLACK)
+    return canvas, draw
 
 
-def _height(films: list[Film], scale: int = 1) -> int:
-    width, height = films[0].pictures[-1].size
-    return max(round(scale * THUMBNAIL * height / width), 1)
+def _size(films: list[Film], width: int) -> tuple[int, int]:
+    """Return the size of a picture with this width, in the shape of the first load's pictures."""
+    picture = films[0].pictures[-1]
+    return width, max(round(width * picture.height / picture.width), 1)
 
 
-def _left(column: int) -> int:
-    return LABEL + column * (THUMBNAIL + GAP)
-
-
-def _frame(
-    draw: ImageDraw.ImageDraw, box: tuple[int, int], height: int, scale: int = 1, *, changed: bool
+def _paste(
+    canvas: Image, draw: ImageDraw.ImageDraw, picture: Image, at: tuple[int, int], *, changed: bool
 ) -> None:
-    corners = (box[0] - 2, box[1] - 2, box[0] + scale * THUMBNAIL + 1, box[1] + height + 1)
+    """Add a picture with a frame, which is coloured if the picture changed."""
+    canvas.paste(picture, at)
+    corners = (at[0] - 2, at[1] - 2, at[0] + picture.width + 1, at[1] + picture.height + 1)
     draw.rectangle(corners, outline=CHANGED if changed else GREY, width=2 if changed else 1)

@@ -1,28 +1,28 @@
-"""Draw page load times for each combination of TLS session, HTTP version and arm."""
+"""Draw first flights: page load times by session and HTTP version, and round trips by certificate size."""
 
 from typing import Any, Final
 
 import altair as alt
 
 from fastopen.analysis.attribution import Source
-from fastopen.analysis.statistics import CellResult, Results
+from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
+from fastopen.common.grouping import grouped
 from fastopen.experiments import http_words
-from fastopen.report.figures.encodings import arm_colour, arm_shape, arm_tooltip
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, small_multiples, title_of
+from fastopen.report.figures.style import arm_colour, arm_dash, arm_shape, arm_tooltip
 
 BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """Draw a panel for each page and network, a row for each session and HTTP version; None if only one."""
+    """Draw a panel for each page and network, with a row for each TLS session and HTTP version; None if there
+    would be only one row."""
     results = source.results
-    secured = [setup for setup in results.experiment.setups if setup.tls is not None]
-    kinds = {(one.tls.session, one.origins.all_quic) for one in secured if one.tls is not None}
-    if len(kinds) < 2:
-        return None
+    setups = results.experiment.setups
+    kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
     rows, left = first_panels([row for cell in results.cells if (row := _row(source, results, cell))])
-    if not rows:
+    if len(kinds) < 2 or not rows:
         return None
     return Figure(
         name="first-flights",
@@ -44,7 +44,6 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
         return None
     others = (one for one in results.factors.besides("http") if not one.first_flight)
     saving = results.flight_savings.get(result.cell.index)
-    least = None if saving is None else (saving.bound.plt_ms - saving.bound.ms) / 1000
     page = result.cell.page
     return {
         "page": page,
@@ -54,7 +53,7 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
         "arm": result.cell.arm.label,
         "plt": result.plt_ms_median / 1000,
         "saves": None if saving is None else saving.percent,
-        "least": least,
+        "least": None if saving is None else (saving.bound.plt_ms - saving.bound.ms) / 1000,
         "most": None if saving is None else saving.bound.percent,
         "n": len(result.plts_ms),
     }
@@ -81,3 +80,59 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
     )
     drawn = small_multiples(alt.layer(spans, least, marks), rows, 210, alt.Step(17), labels=85)
     return drawn.resolve_scale(x="independent").resolve_axis(x="independent")
+
+
+def round_trips_by_size(source: Source) -> Figure | None:
+    """Draw a panel for each page and setting; None if the run has few sizes, or if a link has a rate."""
+    results = source.results
+    pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
+    found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(source, cell))]
+    # Settings with equal figures share one panel.
+    points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
+    first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
+    rows, left = first_panels([row for row in found if row["panel"] in first.values()])
+    if not rows:
+        return None
+    return Figure(
+        name="certificate-sizes",
+        title="Round trips to the first byte by size of the certificates",
+        caption="Lines: round trips from opening the connection of the document to the first byte of its"
+        " answer. Each panel is a setting, and stands for those with the same figures. Over TCP a step is a"
+        " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
+        f" window, or pacing.{left}",
+        alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "
+        + ", ".join(dict.fromkeys(row["panel"] for row in rows)),
+        drawing=Drawing(_size_chart(rows)),
+        rows=rows,
+    )
+
+
+def _size_row(source: Source, result: CellResult) -> dict[str, Any] | None:
+    factors = source.results.factors
+    tls = factors.point(result.cell).setup.tls
+    flight = source.results.first_flights.get(result.cell.index)
+    if tls is None or flight is None or flight.first_byte_rtts is None:
+        return None
+    others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
+    return {
+        "page": result.cell.page,
+        "panel": title_of(source, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
+        "arm": result.cell.arm.label,
+        "bytes": tls.chain_bytes,
+        "rtts": flight.first_byte_rtts,
+    }
+
+
+def _size_chart(rows: list[dict[str, Any]]) -> Any:
+    empty = alt.Chart().mark_line(strokeWidth=1.8)
+    lines = empty.encode(
+        x=alt.X("bytes:Q", title="certificate chain, bytes", axis=alt.Axis(tickCount=4, format="~s")),
+        y=alt.Y("rtts:Q", title="RTTs to the first byte", axis=alt.Axis(tickMinStep=1)),
+        color=arm_colour(rows),
+        strokeDash=arm_dash(rows),
+        tooltip=arm_tooltip(
+            alt.Tooltip("bytes:Q", title="bytes", format=","),
+            alt.Tooltip("rtts:Q", title="RTTs", format=".3f"),
+        ),
+    )
+    return small_multiples(alt.layer(lines), rows, 300, 120).resolve_axis(x="independent")

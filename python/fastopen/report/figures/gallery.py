@@ -8,17 +8,18 @@ from fastopen.analysis.attribution import Shown, Source, axis_of
 from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.pages import Page
-from fastopen.report.figures.certificate_sizes import round_trips_by_size
-from fastopen.report.figures.cold import cold_distribution
-from fastopen.report.figures.corpus import properties_and_savings, savings_over_pages
+from fastopen.report.figures.corpus import properties_and_savings
 from fastopen.report.figures.critical import critical_path_bars
-from fastopen.report.figures.distribution import cumulative_distribution
+from fastopen.report.figures.distribution import (
+    cold_distribution,
+    cumulative_distribution,
+    savings_over_pages,
+)
 from fastopen.report.figures.figure import Figure
-from fastopen.report.figures.first_flights import first_flight_ladder
-from fastopen.report.figures.improvement import improvement_bars
+from fastopen.report.figures.first_flights import first_flight_ladder, round_trips_by_size
+from fastopen.report.figures.improvement import improvement_bars, published_comparison
 from fastopen.report.figures.lines import plt_along
 from fastopen.report.figures.payoff import mean_saving_over_paths
-from fastopen.report.figures.published import published_comparison
 from fastopen.report.figures.requests import timing_breakdown, waterfall
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 

@@ -1,62 +1,64 @@
-"""Draw savings as bars with intervals and upper bounds. Savings above the bound are marked."""
+"""Draw savings as bars with intervals and upper bounds, and next to published ones."""
 
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, Source
-from fastopen.analysis.statistics import BEYOND_BOUND
-from fastopen.experiments import ARMS
-from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip
+from fastopen.analysis.attribution import Place, Source, axis_of
+from fastopen.analysis.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellResult
+from fastopen.experiments import ARMS, HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
-from fastopen.report.figures.panels import panels_of, small_multiples
-from fastopen.report.figures.spread import interval
+from fastopen.report.figures.panels import first_panels, places_along, side_by_side, small_multiples
+from fastopen.report.figures.style import PUBLISHED_COLOUR, arm_colour, arm_order, arm_tooltip
 
 TITLE: Final = "saved, % of PLT"
+OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(source: Source) -> Figure | None:
     """Draw each comparison's improvement in percent over the factor of the x axis; None if none is known."""
-    panels = panels_of(source)
-    rows = [row for place, where in panels.each() for row in _rows(place, where)]
+    axis = axis_of(source.results)
+    places = list(places_along(source, axis))
+    rows, left = first_panels([row for place, where in places for row in _rows(place, where)])
     if not rows:
         return None
-    shown = (result for place, _ in panels.each() for result in place.arms.values())
-    said = source.results.bound_note(result for result in shown if result.beats_bound)
-    note = f" {said}" if said else ""
+    panels = {row["panel"] for row in rows}
+    shown = (one for place, where in places if where["panel"] in panels for one in place.arms.values())
+    note = source.results.bound_note(result for result in shown if result.beats_bound)
     return Figure(
         name="improvement",
         title="Page load time saved by TFO",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
         " Thin lines: 95 % interval (bootstrap, BCa), or the range of 90 % of the samples."
         " Long marks: the time of handshakes in a row without TFO, the most that it could save."
-        f"{note}{panels.left_out}",
+        f"{note and f' {note}'}{left}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",
-        drawing=Drawing(_chart(rows, panels.heading)),
+        drawing=Drawing(_chart(rows, axis.heading)),
         rows=rows,
     )
 
 
+def _saving(result: CellResult) -> dict[str, float | None]:
+    """Return the saving with both ends of its interval, or of its range over samples. The ends are None for
+    an exact saving and for too few loads."""
+    low, high = result.interval if result.interval and not result.deterministic else (None, None)
+    return {"gain": result.improvement_percent, "low": low, "high": high}
+
+
 def _rows(place: Place, where: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = []
-    for arm, result in place.arms.items():
-        if result.improvement_percent is None:
-            continue
-        low, high = interval(result)
-        rows.append(
-            {
-                **where,
-                "arm": ARMS[arm].label,
-                "gain": result.improvement_percent,
-                "low": low,
-                "high": high,
-                "bound": None if result.bound is None else result.bound.percent,
-                "mark": BEYOND_BOUND if result.beats_bound else "",
-                "top": max(result.improvement_percent, high or 0),
-                "n": result.pairs,
-            }
-        )
-    return rows
+    return [
+        {
+            **where,
+            "arm": ARMS[arm].label,
+            **(saving := _saving(result)),
+            "bound": None if result.bound is None else result.bound.percent,
+            "mark": BEYOND_BOUND if result.beats_bound else "",
+            "top": max(result.improvement_percent, saving["high"] or 0),
+            "n": result.pairs,
+        }
+        for arm, result in place.arms.items()
+        if result.improvement_percent is not None
+    ]
 
 
 def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
@@ -90,3 +92,55 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     width = min(600, max(170, len(values) * max(arms * 18 + 14, 8 * longest)))
     drawn = small_multiples(alt.layer(bars, zero, intervals, bounds, marks), rows, width, 170)
     return drawn.resolve_axis(x="independent", y="independent")
+
+
+def published_comparison(source: Source) -> Figure | None:
+    """Draw a panel for each page with a row for each network; None if no published figure can be compared."""
+    rows: list[dict[str, Any]] = []
+    for page, place in source.all_places():
+        theirs = source.results.published.get((page, place.comparison.network))
+        ours = place.headline
+        if theirs is None or ours is None or ours.improvement_percent is None:
+            continue
+        usual = {"page": page, "place": place.name}
+        mark = BEYOND_BOUND if ours.beats_bound else ""
+        rows.append({**usual, "who": OURS, **_saving(ours), "mark": mark})
+        printed = theirs.improvement_percent_as_printed
+        rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent, "printed": printed})
+    if not rows:
+        return None
+    sources = dict.fromkeys(cell.source for cell in source.results.published.values())
+    note = f" {BEYOND_BOUND_NOTE}" if any(row.get("mark") for row in rows) else ""
+    return Figure(
+        name="published",
+        title="Measured and published improvement",
+        caption=f"Published: {'; '.join(sources)}, computed from"
+        " its two times, so that a slowdown is below zero. Lines: 95 % interval of ours, or the range of"
+        f" 90 % of the samples.{note}",
+        alt_text="Improvement by TFO as measured and as published, for each page and network.",
+        drawing=Drawing(side_by_side(rows, "page", _published_view).resolve_scale(x="shared")),
+        rows=rows,
+    )
+
+
+def _published_view(empty: alt.Chart, page: str) -> Any:
+    colours = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.colour, PUBLISHED_COLOUR])
+    shapes = alt.Scale(domain=[OURS, PUBLISHED], range=[HEADLINE.shape, "diamond"])
+    base = empty.encode(
+        y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
+        color=alt.Color("who:N", scale=colours, title=None),
+    )
+    intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=TITLE), x2="high:Q")
+    points = base.mark_point(filled=True, size=80, opacity=1).encode(
+        x=alt.X("gain:Q", title=TITLE, scale=alt.Scale(zero=True)),
+        shape=alt.Shape("who:N", scale=shapes, title=None),
+        tooltip=[
+            alt.Tooltip("who:N", title="whose"),
+            alt.Tooltip("gain:Q", title="saved %", format="+.1f"),
+            alt.Tooltip("low:Q", title="interval from", format="+.1f"),
+            alt.Tooltip("high:Q", title="to", format="+.1f"),
+            alt.Tooltip("printed:Q", title="as printed %"),
+        ],
+    )
+    marks = base.mark_text(dy=-9).encode(x="gain:Q", text="mark:N").transform_filter("datum.mark")
+    return alt.layer(intervals, points, marks).properties(width=250, height=alt.Step(26), title=page)

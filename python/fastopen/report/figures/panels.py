@@ -1,47 +1,27 @@
 """Arrange small multiples: a panel for each page and series in which only one factor varies."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, Source, axis_of, curves_of
+from fastopen.analysis.attribution import Place, Source, curves_of
+from fastopen.experiments import Factor
 from fastopen.report.figures.figure import ROWS
 
 # More panels do not fit on a page.
 PANELS_MAX: Final = 24
 
 
-@dataclass(frozen=True)
-class Panels:
-    """The panels of a figure, and the factor on their horizontal axis."""
-
-    heading: str
-    """The axis title, with the unit."""
-    places: tuple[tuple[str, str, Place], ...]
-    """Title of the panel, text on the axis, and the place."""
-    left_out: str
-    """A sentence if not all panels are shown, otherwise empty."""
-
-    def each(self) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Yield each place, with the fields that determine where its rows are drawn."""
-        for title, text, place in self.places:
-            page = place.comparison.page
-            yield place, {"page": page, "place": place.name, "panel": title, "x": text}
-
-
-def panels_of(source: Source) -> Panels:
-    """Return the first PANELS_MAX panels of all pages, with the factor that `axis_of` returns on the axis."""
-    axis = axis_of(source.results)
-    titles: list[str] = []
-    places = []
+def places_along(source: Source, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the places of all pages, each with the fields that determine where its rows are drawn: its panel,
+    and the text of its value of the factor `axis`, in `x`."""
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), axis.name):
-            titles.append(title_of(source, page, curve.name))
-            places += [(titles[-1], place.texts.get(axis.name, place.name), place) for place in curve.places]
-    shown = titles[:PANELS_MAX]
-    return Panels(axis.heading, tuple(one for one in places if one[0] in shown), left_out(len(titles)))
+            panel = title_of(source, page, curve.name)
+            for place in curve.places:
+                x = place.texts.get(axis.name, place.name)
+                yield place, {"page": page, "place": place.name, "panel": panel, "x": x}
 
 
 def left_out(panels: int) -> str:
@@ -52,7 +32,8 @@ def left_out(panels: int) -> str:
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of the first PANELS_MAX panels, and a sentence if there are more."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
-    return [row for row in rows if row["panel"] in titles[:PANELS_MAX]], left_out(len(titles))
+    shown = {*titles[:PANELS_MAX]}
+    return [row for row in rows if row["panel"] in shown], left_out(len(titles))
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
@@ -61,6 +42,18 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
+
+
+def side_by_side(
+    rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
+) -> alt.ConcatChart:
+    """Return a chart for each value of `field`, in two columns. `view` draws one from an empty chart, which
+    contains only the rows with this value, and from the value."""
+    views = [
+        view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
+        for value in dict.fromkeys(row[field] for row in rows)
+    ]
+    return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
 
 
 def title_of(source: Source, page: str, name: str) -> str:

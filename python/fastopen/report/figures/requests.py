@@ -1,7 +1,6 @@
 """Draw single loads by request: when each request started and ended, and what it waited for."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -9,18 +8,18 @@ import altair as alt
 
 from fastopen.analysis.attribution import Kind, Shown
 from fastopen.common.phrases import time
-from fastopen.contract import Request
+from fastopen.contract import Connection, Request
 from fastopen.experiments import ARMS, ArmName
 from fastopen.pages import Page
-from fastopen.report.figures.encodings import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.style import arm_colour, arm_order, arm_tooltip, kind_colour, zoom
 from fastopen.runs.chain import Carriers, Span
 
 # Rows of requests share this height in pixels, but each row is from ROW_MIN to ROW_MAX high.
 HEIGHT_MAX: Final = 760
 ROW_MAX: Final = 14
 ROW_MIN: Final = 4
-# More requests do not have room for their names.
+# With more requests, a chart has no room for their names.
 NAMED_MAX: Final = 60
 NAME_LENGTH: Final = 26
 # Width of the plot in pixels: of a single figure, and of panels side by side.
@@ -28,6 +27,12 @@ WIDTH: Final = 600
 PANEL_WIDTH: Final = 290
 PATH_CAPTION: Final = "The thin line runs along the critical path, to the load event at the upright line."
 TIME: Final = "ms since navigation start"
+TIMES: Final = (
+    alt.Tooltip("name:N", title="request"),
+    alt.Tooltip("start:Q", title="from ms", format=".1f"),
+    alt.Tooltip("end:Q", title="to ms", format=".1f"),
+)
+LOAD_EVENT: Final = alt.Tooltip("end:Q", title="load event at ms", format=".1f")
 # Description of a waterfall's bar for screen readers, and its tooltip in drawings without scripts.
 SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
@@ -48,31 +53,26 @@ def request_name(page: Page, resource: int) -> str:
     return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
 
 
-def name_rows(page: Page, rows: list[dict[str, Any]]) -> None:
-    names = [request_name(page, index) for index in range(len(page.resources))]
-    for row in rows:
-        row["name"] = names[row["request"]]
-
-
-def waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
+def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """Yield rows for the waits of each request, then for the critical path, which is drawn over them."""
-    waited = {c.id for c in shown.record.connections if c.handshake_us is not None}
-    secured = {
-        c.id: (c.connected_ns, c.tls.secured_ns) for c in shown.record.connections if c.tls is not None
-    }
+    connections = {one.id: one for one in shown.record.connections}
     carriers = Carriers(shown.record)
     for request in shown.record.requests:
-        tls = None if request.connection is None else secured.get(request.connection)
-        handshake, looked_up = request.connection in waited, carriers.lookup(request)
-        for kind, *span_ns in _pieces(request, handshake=handshake, tls=tls, looked_up=looked_up):
+        connection = None if request.connection is None else connections.get(request.connection)
+        for kind, *span_ns in _pieces(request, connection, carriers.lookup(request)):
             yield _row("piece", label, *span_ns, request=request.resource, kind=kind.value)
     for piece in shown.path.segments:
         yield _row("path", label, piece.start_ns, piece.end_ns, request=piece.resource)
 
 
-def event_rows(loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
+def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
+    """Return the rows with the names of their requests, followed by a row for the load event of each load."""
+    names = [request_name(page, index) for index in range(len(page.resources))]
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
-    return [_row("load event", label, end_ns, end_ns) for label, end_ns in ends]
+    return [
+        *({**row, "name": names[row["request"]]} for row in rows),
+        *(_row("load event", label, end_ns, end_ns) for label, end_ns in ends),
+    ]
 
 
 def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
@@ -85,10 +85,10 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 
 
 def _pieces(
-    request: Request, *, handshake: bool, tls: tuple[int | None, int] | None, looked_up: Span | None
+    request: Request, connection: Connection | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Split a request into intervals and yield (kind, start, end) for each. `tls` and `looked_up`: times of
-    the TLS handshake and the name lookup, if any."""
+    """Split a request into intervals and yield (kind, start, end) for each. `connection`: the connection that
+    carried it, if it is known. `looked_up`: the times of its name lookup, if there was one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
         # The client took the response from its cache without a request.
@@ -96,13 +96,14 @@ def _pieces(
     if queued is None or sent is None or first is None or end is None:
         return
     opened = max(queued, request.connect_start_ns) if request.connect_start_ns is not None else sent
-    making = Kind.HANDSHAKE if handshake else Kind.QUEUEING
+    waited = connection is not None and connection.handshake_us is not None
+    making = Kind.HANDSHAKE if waited else Kind.QUEUEING
     opened = min(opened, sent)
     connected = secured = sent
-    if tls is not None and request.connect_start_ns is not None:
+    if connection is not None and connection.tls is not None and request.connect_start_ns is not None:
         # A request can be queued, and assigned to the connection, during the handshake.
-        connected = min(max(opened, tls[0] or 0), sent)
-        secured = min(max(connected, tls[1]), sent)
+        connected = min(max(opened, connection.connected_ns or 0), sent)
+        secured = min(max(connected, connection.tls.secured_ns), sent)
     asked, answered = (opened, opened) if looked_up is None else (max(looked_up[0], queued), looked_up[1])
     pieces = (
         (Kind.QUEUEING, queued, asked),
@@ -120,7 +121,8 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw start and end of each request over the request's index, with all arms in one chart."""
+    """Draw a bar from the start to the end of each request, in order of the requests, with all arms in one
+    chart."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -128,8 +130,7 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
         for one in shown.record.requests
         if one.queued_ns is not None and one.end_ns is not None
     ]
-    name_rows(page, rows)
-    rows += event_rows(loads)
+    rows = _named(page, rows, loads)
     return Figure(
         name=f"timing-{slug}",
         title=f"{page.name}, {place}: when each request started and ended",
@@ -147,57 +148,46 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
     share it. `names`: the labels of the requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
-    bars = (
-        alt.Chart()
-        .mark_bar()
-        .encode(
-            x=alt.X("start:Q", title=TIME),
-            x2="end:Q",
-            y=_by_request(names, requests),
-            yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
-            color=arm_colour(rows),
-            tooltip=arm_tooltip(*_times()),
-        )
-        .transform_filter("datum.what == 'request'")
+    base = alt.Chart().encode(color=arm_colour(rows))
+    bars = base.mark_bar().encode(
+        x=alt.X("start:Q", title=TIME),
+        x2="end:Q",
+        y=_by_request(names, requests),
+        yOffset=alt.YOffset("arm:N", sort=arm_order(rows)),
+        tooltip=arm_tooltip(*TIMES),
     )
-    events = (
-        alt.Chart()
-        .mark_rule(strokeWidth=1.5, strokeDash=[5, 3])
-        .encode(x="end:Q", color=arm_colour(rows), tooltip=arm_tooltip(_load_event()))
-        .transform_filter("datum.what == 'load event'")
+    events = base.mark_rule(strokeWidth=1.5, strokeDash=[5, 3]).encode(
+        x="end:Q", tooltip=arm_tooltip(LOAD_EVENT)
     )
-    layered = alt.layer(bars.add_params(zoom("x")), events, data=ROWS)
+    layered = alt.layer(
+        bars.transform_filter("datum.what == 'request'").add_params(zoom("x")),
+        events.transform_filter("datum.what == 'load event'"),
+        data=ROWS,
+    )
     return Drawing(layered.properties(width=WIDTH, height=step * requests))
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
     """Draw the waits of each request in the median loads of a comparison, side by side."""
-    loads = _labelled(arms)
-    return replace(
-        loads_waterfall(page, loads, slug),
-        title=f"{page.name}, {place}: what each request waited for",
-        caption=f"Median load of each transport. {PATH_CAPTION}",
-        alt_text=f"Waterfalls of {page.name} at {place} side by side, {_times_of(loads)}.",
-    )
+    return loads_waterfall(page, _labelled(arms), slug, place)
 
 
-def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads."""
-    rows = [row for label, shown in loads.items() for row in waterfall_rows(label, shown)]
-    name_rows(page, rows)
-    rows += event_rows(loads)
-    times = {label: time(shown.path.plt_ns / 1e6) for label, shown in loads.items()}
-    places = {label: place for place, label in enumerate(loads)}
-    for row in rows:
-        row["panel"] = f"{row['arm']}: {times[row['arm']]}"
-        row["place"] = places[row["arm"]]
+def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: str = "") -> Figure:
+    """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
+    `place`: the comparison whose median loads they are, if they are median loads."""
+    rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
+    panels = {
+        label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
+        for number, (label, shown) in enumerate(loads.items())
+    }
+    rows = [{**row, **panels[row["arm"]]} for row in _named(page, rows, loads)]
     width = PANEL_WIDTH if len(loads) > 1 else WIDTH
     drawing = _waterfall_drawing(_values("kind", rows), _names(rows, page), len(page.resources), width)
     return Figure(
         name=f"waterfall-{slug}",
-        title=f"{page.name}: what each request waited for",
-        caption=PATH_CAPTION,
-        alt_text=f"Waterfalls of {page.name}, {_times_of(loads)}.",
+        title=f"{page.name}{place and f', {place}'}: what each request waited for",
+        caption=f"{place and 'Median load of each transport. '}{PATH_CAPTION}",
+        alt_text=f"Waterfalls of {page.name}{place and f' at {place} side by side'}, {_times_of(loads)}.",
         drawing=drawing,
         rows=rows,
     )
@@ -209,21 +199,17 @@ def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests:
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()
-    bars = (
-        base.mark_bar(description=alt.ExprRef(SAID))
-        .encode(
-            x=x,
-            x2="end:Q",
-            y=y,
-            color=kind_colour([{"kind": kind} for kind in kinds]),
-            tooltip=[alt.Tooltip("kind:N", title="waits for"), *_times()],
-        )
-        .transform_filter("datum.what == 'piece'")
+    bars = base.mark_bar(description=alt.ExprRef(SAID)).encode(
+        x=x,
+        x2="end:Q",
+        y=y,
+        color=kind_colour([{"kind": kind} for kind in kinds]),
+        tooltip=[alt.Tooltip("kind:N", title="waits for"), *TIMES],
     )
     path = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="end:Q", y=y)
-    events = base.mark_rule(strokeWidth=1, strokeDash=[5, 3]).encode(x="end:Q", tooltip=[_load_event()])
+    events = base.mark_rule(strokeWidth=1, strokeDash=[5, 3]).encode(x="end:Q", tooltip=[LOAD_EVENT])
     layers = (
-        bars.add_params(zoom("x")),
+        bars.transform_filter("datum.what == 'piece'").add_params(zoom("x")),
         path.transform_filter("datum.what == 'path'"),
         events.transform_filter("datum.what == 'load event'"),
     )
@@ -255,18 +241,6 @@ def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
     shown = [index for index in range(requests) if index % every == 0]
     axis = alt.Axis(values=shown, grid=False, ticks=False, domain=False)
     return alt.Y("request:O", title="request", scale=alt.Scale(domain=list(range(requests))), axis=axis)
-
-
-def _times() -> Sequence[alt.Tooltip]:
-    return (
-        alt.Tooltip("name:N", title="request"),
-        alt.Tooltip("start:Q", title="from ms", format=".1f"),
-        alt.Tooltip("end:Q", title="to ms", format=".1f"),
-    )
-
-
-def _load_event() -> alt.Tooltip:
-    return alt.Tooltip("end:Q", title="load event at ms", format=".1f")
 
 
 def _times_of(loads: Mapping[str, Shown]) -> str:

@@ -1,13 +1,17 @@
-"""Define the look of all figures: fonts, sizes, and colours that colour-blind readers can distinguish.
+"""Define the look of all figures: fonts, colours that colour-blind readers can distinguish, and encodings.
 
 The colours are from Okabe and Ito (2008). Each arm has its own colour, shape and dash, so that figures are
 also readable in grey. The fonts come with vl-convert, so that files look the same on every machine.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import altair as alt
 
 from fastopen.analysis.attribution import Kind
+from fastopen.experiments import ARMS, Arm
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
 SIZE: Final = 12
@@ -38,13 +42,12 @@ PAGE: Final = Style(ink="currentColor", background="transparent")
 
 
 def config(style: Style) -> dict[str, Any]:
-    quiet = {"labelColor": style.ink, "titleColor": style.ink}
+    quiet = {"labelColor": style.ink, "titleColor": style.ink, "labelFontSize": SIZE}
     return {
         "background": style.background,
         "font": FONT,
         "axis": {
             **quiet,
-            "labelFontSize": SIZE,
             "titleFontSize": SIZE,
             "titleFontWeight": "normal",
             "domainColor": style.ink,
@@ -57,7 +60,6 @@ def config(style: Style) -> dict[str, Any]:
         },
         "legend": {
             **quiet,
-            "labelFontSize": SIZE,
             "labelLimit": 0,
             "title": None,
             "orient": "top",
@@ -81,3 +83,57 @@ def config(style: Style) -> dict[str, Any]:
         "facet": {"spacing": 24},
         "concat": {"spacing": 24},
     }
+
+
+def _arms(rows: Iterable[dict[str, Any]]) -> list[Arm]:
+    there = {row["arm"] for row in rows}
+    return [arm for arm in ARMS.values() if arm.label in there]
+
+
+def _scale(rows: Iterable[dict[str, Any]], look: Callable[[Arm], Any]) -> alt.Scale:
+    arms = _arms(rows)
+    return alt.Scale(domain=[arm.label for arm in arms], range=[look(arm) for arm in arms])
+
+
+def arm_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    return alt.Color("arm:N", scale=_scale(rows, lambda arm: arm.colour), title=None)
+
+
+def arm_shape(rows: list[dict[str, Any]]) -> alt.Shape:
+    return alt.Shape("arm:N", scale=_scale(rows, lambda arm: arm.shape), title=None)
+
+
+def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
+    # Legend symbols must be long enough to show the dashes.
+    return alt.StrokeDash(
+        "arm:N", scale=_scale(rows, lambda arm: arm.dash), title=None, legend=alt.Legend(symbolSize=500)
+    )
+
+
+def arm_order(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the labels of the arms, as the order for axes and offsets."""
+    return [arm.label for arm in _arms(rows)]
+
+
+def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
+    """Return a tooltip that shows the arm first."""
+    return [alt.Tooltip("arm:N", title="transport"), *others]
+
+
+def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
+    there = {row["kind"] for row in rows}
+    kinds = [kind for kind in Kind if kind.value in there]
+    scale = alt.Scale(domain=[kind.value for kind in kinds], range=[KIND_COLOURS[kind] for kind in kinds])
+    return alt.Color("kind:N", scale=scale, title=None)
+
+
+def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
+    """Return a parameter to zoom with shift held: the wheel zooms, dragging moves, a double click resets."""
+    held = "[event.shiftKey]"
+    return alt.selection_interval(
+        bind="scales",
+        encodings=list(encodings or ("x", "y")),
+        zoom=f"wheel!{held}",
+        translate=f"[pointerdown{held}, window:pointerup] > window:pointermove!",
+        name=name,
+    )

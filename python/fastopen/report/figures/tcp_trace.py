@@ -10,8 +10,8 @@ from fastopen.analysis.attribution import Shown
 from fastopen.common.phrases import time
 from fastopen.experiments import ARMS, ArmName
 from fastopen.pages import Page
-from fastopen.report.figures.encodings import zoom
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.style import zoom
 
 QUANTITIES: Final = ("congestion window, kB", "bytes in flight, kB", "smoothed RTT, ms")
 TIME: Final = "ms since navigation start"
@@ -44,18 +44,16 @@ def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[s
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples
-        for index, one in enumerate(samples):
-            if index % every and index + 1 < len(samples):
-                continue
+        for one in (*samples[: len(samples) - 1 : every], *samples[-1:]):
             kilobytes = one.segment_bytes / 1000
             values = (
                 one.congestion_window_segments * kilobytes,
                 one.in_flight_segments * kilobytes,
-                one.rtt_us / 1000,
+                one.rtt_us / 1000 or None,
             )
             for quantity, value in zip(QUANTITIES, values, strict=True):
-                if quantity == QUANTITIES[-1] and not value:
-                    continue  # not measured yet
+                if value is None:
+                    continue  # The RTT has not been measured yet.
                 yield {
                     "panel": panel,
                     "place": place,
@@ -74,21 +72,17 @@ def _drawing(panels: int) -> Drawing:
 
 def _view(number: int, quantity: str, columns: int) -> alt.Chart:
     panels = alt.Facet("panel:N", columns=columns, title=None, sort=alt.EncodingSortField("place", op="min"))
-    lines: alt.Chart = (
-        alt.Chart()
-        .mark_line(interpolate="step-after", strokeWidth=1.2, opacity=0.75)
-        .encode(
-            x=alt.X("at:Q", title=TIME if quantity == QUANTITIES[-1] else None, axis=alt.Axis(tickCount=5)),
-            y=alt.Y("value:Q", title=quantity, axis=alt.Axis(tickCount=4)),
-            color=alt.Color("connection:N", legend=None),
-            facet=panels,
-            tooltip=[
-                alt.Tooltip("connection:N", title="connection"),
-                alt.Tooltip("at:Q", title="at ms", format=".1f"),
-                alt.Tooltip("value:Q", title=quantity, format=".1f"),
-            ],
-        )
-        .transform_filter(alt.FieldEqualPredicate(field="quantity", equal=quantity))
-        .add_params(zoom("x", name=f"zoom{number}"))
+    chosen = alt.Chart().transform_filter(alt.FieldEqualPredicate(field="quantity", equal=quantity))
+    lines = chosen.mark_line(interpolate="step-after", strokeWidth=1.2, opacity=0.75).encode(
+        x=alt.X("at:Q", title=TIME if quantity == QUANTITIES[-1] else None, axis=alt.Axis(tickCount=5)),
+        y=alt.Y("value:Q", title=quantity, axis=alt.Axis(tickCount=4)),
+        color=alt.Color("connection:N", legend=None),
+        facet=panels,
+        tooltip=[
+            alt.Tooltip("connection:N", title="connection"),
+            alt.Tooltip("at:Q", title="at ms", format=".1f"),
+            alt.Tooltip("value:Q", title=quantity, format=".1f"),
+        ],
     )
-    return lines.properties(width=290, height=110)
+    zoomed: alt.Chart = lines.add_params(zoom("x", name=f"zoom{number}"))
+    return zoomed.properties(width=290, height=110)

@@ -2,17 +2,37 @@
 
 Every module of this package is loaded. A module has a RANK, which orders its findings among the others, a
 SEVERITY, which all of its findings have, and a function `findings`, which yields the findings of a page.
+Terminal, HTML, Markdown and JSON share the findings.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 from fastopen.analysis.statistics import Results
-from fastopen.report.model import Finding, Severity
+from fastopen.common.grid import Value
+
+Severity = Literal["answer", "note", "warning", "detail"]
+"""`answer`: answers the reader's question; `note`: explains the answer; `warning`: casts doubt on the answer;
+`detail`: everything else."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fact that a run shows, with the sentence that states it."""
+
+    kind: str
+    """A name for programs and tests, which stays the same if the sentence is reworded."""
+    sentence: str
+    figures: Mapping[str, Value] = field(default_factory=dict)
+    """The figures in the sentence, not rounded, by a name that includes the unit."""
+    severity: Severity = "note"
+    subject: str = ""
+    """The name of the page; empty for the whole run."""
 
 
 @cache

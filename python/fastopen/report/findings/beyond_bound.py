@@ -6,7 +6,7 @@ from typing import Final
 from fastopen.analysis.attribution import excess_sentence
 from fastopen.analysis.statistics import Results
 from fastopen.experiments import baseline_of, treatments_of
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 70
 SEVERITY: Final = "warning"

@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, span
 from fastopen.experiments import HEADLINE
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 50
 SEVERITY: Final = "answer"
 
-# More places than this are counted instead of named.
+# If there are more networks, their number is given instead of their names.
 NAMED_MAX: Final = 3
 
 
@@ -25,16 +26,16 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
     cost, saved = (span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
-    shares = [share for one in found if (share := one.break_even_share()) is not None]
-    behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies"
+    shares = [100 * share for one in found if (share := one.break_even_share()) is not None]
+    behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies costs"
     if not shares:
-        costs = f"{behind} costs no time, and over an open path it saves {saved}"
-        yield f"{costs}: it pays at any share of such paths."
+        yield f"{behind} no time, and over an open path it saves {saved}: it pays at any share of such paths."
         return
-    costs = f"{behind} costs {cost}, and over an open path it saves {saved}"
-    most = span([100 * share for share in shares], "%")
     rest = "; on other networks it pays at any share" if len(shares) < len(found) else ""
-    yield f"{costs}: on average it pays while fewer than {most} of paths are broken in this way{rest}."
+    yield (
+        f"{behind} {cost}, and over an open path it saves {saved}: on average it pays while fewer than"
+        f" {span(shares, '%')} of paths are broken in this way{rest}."
+    )
     if all(path.startswith("drop-") for path in paths):
         dropping = f"{100 * DROPPING_SHARE:g}{NBSP}%"
         yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), it pays {_where(found)}."
@@ -42,16 +43,16 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 def _where(found: Sequence[Payoff]) -> str:
     """Return a phrase on networks where TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
-    pays: dict[bool, list[str]] = {True: [], False: []}
-    for one in found:
-        pays[one.mean_saving_ms(DROPPING_SHARE) > 0].append(place_of(one))
-    if not pays[False]:
+    places = grouped(
+        (
+            one.mean_saving_ms(DROPPING_SHARE) > 0,
+            ", ".join(filter(None, (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise))),
+        )
+        for one in found
+    )
+    pays, costs = places.get(True, []), places.get(False, [])
+    if not costs:
         return "on every network of this run"
-    if not pays[True] or max(map(len, pays.values())) > NAMED_MAX:
-        return f"on {len(pays[True])} of {len(found)} networks"
-    return f"at {listed(pays[True])}, and not at {listed(pays[False])}"
-
-
-def place_of(one: Payoff) -> str:
-    """Return the RTT of the network, and the values of other settings that make a difference."""
-    return ", ".join(part for part in (f"{one.rtt_ms:g}{NBSP}ms", one.otherwise) if part)
+    if not pays or max(len(pays), len(costs)) > NAMED_MAX:
+        return f"on {len(pays)} of {len(found)} networks"
+    return f"at {listed(pays)}, and not at {listed(costs)}"

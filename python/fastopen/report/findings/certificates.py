@@ -2,16 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from fastopen.analysis.statistics import CellResult, Results
+from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import listed, span
 from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
 from fastopen.contract.origins import CertificateCompression, SessionStart
 from fastopen.experiments import BASELINE, HEADLINE, SESSION_WORDS, ArmName
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 5
 SEVERITY: Final = "answer"
@@ -22,8 +21,7 @@ SHOWN_MS: Final = 0.05
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """The certificates of a cell, and the settings that could compensate for their size."""
 
     kind: CertificateKind
@@ -33,8 +31,7 @@ class Way:
     arm: ArmName
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Page load times of one row in ms: with small and large certificates, and with each remedy."""
 
     small_ms: float
@@ -42,65 +39,48 @@ class Cost:
     remedied_ms: Mapping[str, float]
     """The time with large certificates and a remedy, by the name of the remedy."""
 
-    @property
-    def added_ms(self) -> float:
-        """Return the time that the larger certificates add."""
-        return self.large_ms - self.small_ms
-
-    @property
-    def added_percent(self) -> float:
-        """Return the added time in percent of the page load time with the smaller certificates."""
-        return 100 * self.added_ms / self.small_ms
-
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding on the time that each larger kind of certificates adds, compared with the smallest."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
-    for name, of_way in _rows(results, page):
-        kinds = sorted({way.kind for way in of_way}, key=CHAIN_BYTES.__getitem__)
+    for name, plts_ms in _rows(results, page):
+        kinds = sorted({way.kind for way in plts_ms}, key=CHAIN_BYTES.__getitem__)
         for kind in kinds[1:]:
-            if (cost := _cost(of_way, kinds[0], kind)) is not None:
+            if (cost := _cost(plts_ms, kinds[0], kind)) is not None:
                 groups[kinds[0], kind, name].append(cost)
     for (small, large, name), costs in groups.items():
-        yield Finding("certificates_cost", _sentence(small, large, name, costs), _figures(costs))
+        added = [one.large_ms - one.small_ms for one in costs]
+        figures = {"added_ms_min": min(added), "added_ms_max": max(added)}
+        yield Finding("certificates_cost", _sentence(small, large, name, costs), figures)
 
 
-def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, CellResult]]]:
-    """Yield the name and the cells of each row. The cells differ only in certificates, remedies and arm."""
+def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
+    """Yield the name of each row and the median page load times of its cells, in ms. The cells differ only in
+    certificates, remedies and arm."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
-    cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
-    for group in results.alike(cells, *apart):
-        row: dict[Way, CellResult] = {}
+    for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
+        row: dict[Way, float] = {}
         for result in group:
             setup = results.experiment.setups[result.cell.setup]
-            tls, window = setup.tls, setup.tcp.initial_window_segments
-            if tls is not None and tls.certificates is not None:
-                compression, arm = tls.certificate_compression, result.cell.arm.name
-                row[Way(tls.certificates, tls.session, compression, window, arm)] = result
+            tls, window, arm = setup.tls, setup.tcp.initial_window_segments, result.cell.arm.name
+            if tls is not None and tls.certificates is not None and result.plt_ms_median is not None:
+                way = Way(tls.certificates, tls.session, tls.certificate_compression, window, arm)
+                row[way] = result.plt_ms_median
         if row:
             named = (factor for factor in factors.besides(*apart) if factor.part != "network")
             yield ", ".join(factors.phrases(group[0].cell, named)), row
 
 
-def _cost(of_way: Mapping[Way, CellResult], small: CertificateKind, large: CertificateKind) -> Cost | None:
+def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
     """Return the page load times with `small` and with `large` certificates, and with each remedy for `large`
     ones. None if a cell without remedies, of either kind, has no median."""
-    window = min(way.window_segments for way in of_way)
+    window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
-
-    def ms(way: Way) -> float | None:
-        found = of_way.get(way)
-        return None if found is None else found.plt_ms_median
-
-    base, dear = ms(plain), ms(replace(plain, kind=large))
-    if base is None or dear is None or not base:
+    base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
+    if dear is None or not base:
         return None
-    remedied = {
-        words: taken
-        for way in of_way
-        if way.kind == large and (words := _remedy(way, plain)) and (taken := ms(way)) is not None
-    }
-    return Cost(base, dear, remedied)
+    remedied = ((_remedy(way, plain), ms) for way, ms in plts_ms.items() if way.kind == large)
+    return Cost(base, dear, {words: ms for words, ms in remedied if words})
 
 
 def _remedy(way: Way, plain: Way) -> str:
@@ -118,11 +98,11 @@ def _remedy(way: Way, plain: Way) -> str:
 
 def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost]) -> str:
     of_row = f", {name}" if name else ""
-    percent = span([one.added_percent for one in costs], "%")
+    added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (
         f"{large} certificates ({CHAIN_BYTES[large]:,} bytes{of_row}) add"
-        f" {span([one.added_ms for one in costs], 'ms')} ({percent}) to page load time compared with"
-        f" {small} ({CHAIN_BYTES[small]:,} bytes)"
+        f" {span([ms for ms, _ in added], 'ms')} ({span([100 * ms / of for ms, of in added], '%')}) to page"
+        f" load time compared with {small} ({CHAIN_BYTES[small]:,} bytes)"
     )
     saved: dict[str, list[float]] = defaultdict(list)
     for one in costs:
@@ -137,8 +117,3 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
         else:
             by_verb["no time is saved by"].append(remedy)
     return sentence + "".join(f"; {verb} {listed(parts)}" for verb, parts in by_verb.items()) + "."
-
-
-def _figures(costs: Sequence[Cost]) -> dict[str, float]:
-    added = [one.added_ms for one in costs]
-    return {"added_ms_min": min(added), "added_ms_max": max(added)}

@@ -5,8 +5,8 @@ from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, deciding_factor, effect_of
 from fastopen.common.phrases import NBSP, capitalised, listed, signed
-from fastopen.report.findings.verdict import questions_of, said_once
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
+from fastopen.report.findings.verdict import told_by_question
 
 RANK: Final = 40
 SEVERITY: Final = "answer"
@@ -16,12 +16,14 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the factor that matters most, for each question of a page that has one. Questions
-    with the same answer share a finding, which names them unless they are all questions of the page."""
+    """Yield findings on the factor that matters most, for each question of a page that has such a factor."""
     of_page = [result for result in results.cells if result.cell.page == page]
-    questions = questions_of(results, of_page)
-    said = [(name, " ".join(deciding_sentences(results, cells))) for name, cells in questions.items()]
-    for line in said_once([(name, text) for name, text in said if text], len(questions)):
+
+    def tell(cells: Sequence[CellResult]) -> Iterator[str]:
+        if text := " ".join(deciding_sentences(results, cells)):
+            yield text
+
+    for line in told_by_question(results, of_page, tell):
         yield Finding("deciding_factor", line)
 
 

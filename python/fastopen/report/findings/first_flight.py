@@ -8,7 +8,7 @@ from typing import Final
 from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.phrases import percent, plural
 from fastopen.experiments import SESSION_WORDS, Factor, http_words
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 65
 SEVERITY: Final = "answer"
@@ -44,15 +44,15 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
     for group in results.alike(cells, *apart):
-        row: dict[Key, CellResult] = {}
-        for result in group:
-            setup = results.experiment.setups[result.cell.setup]
-            if setup.tls is not None:
-                row[setup.origins.http, setup.tls.session, result.cell.arm.name] = result
+        setups = ((results.experiment.setups[result.cell.setup], result) for result in group)
+        row: dict[Key, CellResult] = {
+            (setup.origins.http, setup.tls.session, result.cell.arm.name): result
+            for setup, result in setups
+            if setup.tls is not None
+        }
         asking = (factor for factor in factors.besides(*apart) if factor.question)
-        question = ", ".join(factors.phrases(group[0].cell, asking))
         if row:
-            found[question].append(row)
+            found[", ".join(factors.phrases(group[0].cell, asking))].append(row)
     return found
 
 
@@ -60,11 +60,12 @@ def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
     """Yield a finding for each first flight that is fastest in some rows, with its largest saving over the
-    plainest one. With `versions`, the rows have several HTTP versions, and the sentences name them."""
+    plainest first flight. With `versions`, rows have several HTTP versions, which the sentences name."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
-        wins[best].append((_saving(row[_plain(row, best)], row[best]) or 0.0, row))
+        plain_ms, best_ms = (row[key].plt_ms_median or 0.0 for key in (_plain(row, best), best))
+        wins[best].append((100 * (plain_ms - best_ms) / plain_ms if plain_ms else 0.0, row))
     exact = versions or all(one.deterministic for row in rows for one in row.values())
     sure = "" if exact else " (medians of loads that are not paired)"
     for best, gains in wins.items():
@@ -89,16 +90,10 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the plainest first flight with the HTTP version of `best`; for HTTP/3, with HTTP/2 if loaded."""
+    """Return the first flight to compare `best` with: the simplest start of a TLS session, and the first arm.
+    It has the same HTTP version, but HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(
         (key for key in row if key[0] == http), key=lambda key: (SESSIONS.index(key[1]), row[key].cell.index)
     )
-
-
-def _saving(without: CellResult | None, cell: CellResult | None) -> float | None:
-    """Return the saving in percent, from the two medians; None if a median is missing."""
-    if without is None or cell is None or not without.plt_ms_median or cell.plt_ms_median is None:
-        return None
-    return 100 * (without.plt_ms_median - cell.plt_ms_median) / without.plt_ms_median

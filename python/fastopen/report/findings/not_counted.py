@@ -5,8 +5,8 @@ from typing import Final
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
+from fastopen.report.findings import Finding
 from fastopen.report.findings.verdict import invalid_lines
-from fastopen.report.model import Finding
 
 RANK: Final = 30
 SEVERITY: Final = "warning"

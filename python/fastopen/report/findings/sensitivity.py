@@ -6,8 +6,8 @@ from typing import Final
 
 from fastopen.analysis.statistics import Effect, Results, effect_of, sensitivity
 from fastopen.experiments import UNKNOWNS, headline_of
+from fastopen.report.findings import Finding
 from fastopen.report.findings.verdict import ROWS_IN_WORDS, at_rows
-from fastopen.report.model import Finding
 
 RANK: Final = 80
 SEVERITY: Final = "detail"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import islice
 from typing import Final
 
 from fastopen.analysis.attribution import setups_slower, where_slower
@@ -20,8 +21,8 @@ from fastopen.analysis.statistics.loaded import http_of_rows
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
-from fastopen.report.findings.verdict import of_arms, questions_of, said_once, where_of
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
+from fastopen.report.findings.verdict import of_arm, told_by_question, where_of
 
 RANK: Final = 60
 SEVERITY: Final = "note"
@@ -34,22 +35,21 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on surprising figures in a page's table, each with its question if there are several."""
+    """Yield findings on figures in a page's table that would surprise a reader."""
     of_page = [result for result in results.cells if result.cell.page == page]
-    questions = questions_of(results, of_page)
-    of_sentence: dict[str, Finding] = {}
-    said: list[tuple[str, str]] = []
-    for question, cells in questions.items():
-        for found in _of_question(results, cells):
-            of_sentence.setdefault(found.sentence, found)
-            said.append((question, found.sentence))
-    yield from _in_the_clear(results, page)
+    if len(results.pages) == 1:
+        yield from (Finding("https_in_cleartext", line) for line in https_in_the_clear(results, [page]))
     if warning := http_of_rows(results, of_page):
         yield Finding("http_differs", warning)
-    for arm in of_arms(of_page, treatments_of(results.experiment.arms)):
-        yield from _hello_does_not_fit(results, arm)
-    once = said_once(list(dict.fromkeys(said)), len(questions))
-    for found, line in zip(of_sentence.values(), once, strict=True):
+    yield from _hellos_do_not_fit(results, of_page)
+    of_sentence: dict[str, Finding] = {}
+
+    def tell(cells: Sequence[CellResult]) -> Iterator[str]:
+        for found in _of_question(results, cells):
+            yield of_sentence.setdefault(found.sentence, found).sentence
+
+    lines = told_by_question(results, of_page, tell)
+    for found, line in zip(of_sentence.values(), lines, strict=True):
         yield replace(found, sentence=line)
     yield from _without_effect(results, of_page)
     for line in setups_slower(results, page):
@@ -58,7 +58,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each group of a factor's values with page load times equal to the nanosecond."""
+    """Yield a finding for each factor with several values that give equal times, to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -84,129 +84,115 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 yield Finding("factor_without_effect", f"{same}{no_effect}{why}.")
 
 
-def _in_the_clear(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding if the run's only page has an https URL, but was loaded only in cleartext."""
-    resources = results.pages[page].resources
-    secure = sum(resource.url.startswith("https:") for resource in resources)
-    if len(results.pages) == 1 and https_in_the_clear(results, [page]):
-        which = "All" if secure == len(resources) else f"{secure} of {len(resources)}"
-        yield Finding("https_in_cleartext", f"{which} requests of the page are https, and {IN_THE_CLEAR}")
+def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts the pages, or the
+    requests of a single page."""
+    urls = [results.pages[page].url for page in pages]
+    if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
+        return
+    if len(pages) == 1:
+        urls = [resource.url for resource in results.pages[pages[0]].resources]
+    what = "pages" if len(pages) > 1 else "requests of the page"
+    secure = sum(map(_is_https, urls))
+    which = "All" if secure == len(urls) else f"{secure} of {len(urls)}"
+    yield f"{which} {what} are https, and {IN_THE_CLEAR}"
 
 
-def pages_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence on the https pages that were loaded in cleartext, if there are several pages."""
-    if len(pages) > 1 and (secure := https_in_the_clear(results, pages)):
-        which = "All" if len(secure) == len(pages) else f"{len(secure)} of {len(pages)}"
-        yield f"{which} pages are https, and {IN_THE_CLEAR}"
-
-
-def https_in_the_clear(results: Results, pages: Sequence[str]) -> list[str]:
-    """Return the pages with an https URL if no setup loads them over TLS."""
-    if any(setup.tls is not None for setup in results.experiment.setups):
-        return []
-    return [page for page in pages if results.pages[page].url.startswith("https:")]
+def _is_https(url: str) -> bool:
+    return url.startswith("https:")
 
 
 def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    arms = treatments_of(results.experiment.arms)
-    yield from _tickets_run_out(results, cells)
-    yield from _early_data_does_not_fit(results, cells)
-    for arm, of_arm in zip(arms, of_arms(cells, arms), strict=True):
-        yield from _no_second_connection(results, arm, of_arm)
-        yield from _slower_with_tfo(results, arm, of_arm)
-    yield from _own_audit(results, cells, arms)
+    for find in (_tickets_run_out, _early_data_does_not_fit):
+        yield from islice((found for cell in cells if (found := find(results, cell))), 1)
+    for arm in treatments_of(results.experiment.arms):
+        yield from _no_second_connection(results, arm, of_arm(cells, arm))
+        yield from _slower_with_tfo(results, arm, of_arm(cells, arm))
+    yield from _own_audit(results, cells)
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Yield the sentences of a report on all pages together."""
+    """Yield sentences on all pages together: on the corpus, if they are one, and on https in cleartext."""
     pages = list(results.pages)
     if results.distributions:
         yield from corpus_sentences(results)
         yield from surprises_of_pages(results, pages)
-    yield from pages_in_the_clear(results, pages)
+    if len(pages) > 1:
+        yield from https_in_the_clear(results, pages)
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on ClientHellos that do not fit into a SYN, for reports without findings by page."""
+    """Yield sentences on ClientHellos that do not fit into a SYN, for reports that do not list the findings
+    of each page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
-    for of_arm in of_arms(of_pages, treatments_of(results.experiment.arms)):
-        yield from (found.sentence for found in _hello_does_not_fit(results, of_arm))
+    yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
 
 
-def _hello_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding on cells where SYN data saved nothing, because no SYN can hold the ClientHello."""
+def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """Yield a finding for each arm with cells where SYN data saved nothing, because no SYN can hold the
+    ClientHello."""
     smallest = results.experiment.smallest_effect
-    found = [one for one in cells if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)]
-    if not found:
-        return
-    hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
-    room = syn_data_max(results.experiment.networks[found[0].cell.network])
-    sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
-    clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
-    remedy = " Try --key-share x25519." if all("key_share" in client.takes for client in clients) else ""
-    yield Finding(
-        "hello_beyond_syn",
-        f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves"
-        f" nothing{where_of(results, found, cells)}.{remedy}",
-        {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
-    )
-
-
-def _early_data_does_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if early data did not fit into the SYN, so that it saved nothing beyond TFO."""
-    for result in cells:
-        flight = results.first_flights.get(result.cell.index)
-        if flight is None or not flight.early_beyond_syn_bytes:
+    for arm in treatments_of(results.experiment.arms):
+        own = of_arm(cells, arm)
+        found = [
+            one for one in own if results.hello_beyond_syn(one) and not saves_in_the_median(one, smallest)
+        ]
+        if not found:
             continue
-        room = syn_data_max(results.experiment.networks[result.cell.network])
-        count = len(flight.early_beyond_syn_bytes)
-        sentence = (
-            f"{result.cell.arm.condition} early data saved nothing on {count} of"
-            f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request"
-            f" ({min(flight.early_beyond_syn_bytes):,} bytes) do not fit into a SYN (at most {room:,} bytes),"
-            " so the rest of the request comes with the end of the handshake."
+        hellos = [results.first_flights[one.cell.index].client_hello_bytes or 0 for one in found]
+        room = syn_data_max(results.experiment.networks[found[0].cell.network])
+        sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (min(hellos), max(hellos))))
+        clients = [results.experiment.setups[one.cell.setup].client.type for one in found]
+        remedy = " Try --key-share x25519." if all("key_share" in client.takes for client in clients) else ""
+        yield Finding(
+            "hello_beyond_syn",
+            f"The ClientHello ({sizes} bytes) is larger than a SYN can carry ({room:,}), so TFO saves"
+            f" nothing{where_of(results, found, own)}.{remedy}",
+            {"client_hello_bytes_max": max(hellos), "syn_data_max_bytes": room, "saved": "nothing"},
         )
-        figures = {
-            "connections": count,
-            "first_flight_bytes_min": min(flight.early_beyond_syn_bytes),
-            "syn_data_max_bytes": room,
-        }
-        yield Finding("early_data_beyond_syn", sentence, figures)
-        return
 
 
-def _tickets_run_out(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if connections lacked early data, because their host got more of them than tickets."""
-    for result in cells:
-        flight = results.first_flights.get(result.cell.index)
-        tls = results.experiment.setups[result.cell.setup].tls
-        if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
-            continue
-        without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
-        client = results.experiment.setups[result.cell.setup].client
-        kept = client.type.tickets_kept
-        if kept is not None and kept < tls.tickets:
-            have, remedy = f"{client.label} keeps {plural(kept, 'ticket')} of a host", ""
-        else:
-            kept, have, remedy = (
-                tls.tickets,
-                f"an origin sends {plural(tls.tickets, 'ticket')}",
-                " (--tickets)",
-            )
-        if without and flight.most_to_a_host > kept:
-            sentence = (
-                f"{without} of {flight.secured_connections} connections of a load began without early data:"
-                f" {have}, each good for one connection, and up to"
-                f" {flight.most_to_a_host} went to one host{remedy}."
-            )
-            figures = {
-                "connections_without": without,
-                "tickets": kept,
-                "most_to_a_host": flight.most_to_a_host,
-                "kept_by": "client" if kept < tls.tickets else "origin",
-            }
-            yield Finding("tickets_run_out", sentence, figures)
-            return
+def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | None:
+    """Return a finding if early data did not fit into the SYN, so that it saved nothing beyond TFO."""
+    flight = results.first_flights.get(result.cell.index)
+    if flight is None or not flight.early_beyond_syn_bytes:
+        return None
+    room = syn_data_max(results.experiment.networks[result.cell.network])
+    count, least = len(flight.early_beyond_syn_bytes), min(flight.early_beyond_syn_bytes)
+    sentence = (
+        f"{result.cell.arm.condition} early data saved nothing on {count} of"
+        f" {plural(flight.secured_connections, 'connection')}: the ClientHello and the request ({least:,}"
+        f" bytes) do not fit into a SYN (at most {room:,} bytes), so the rest of the request comes with the"
+        " end of the handshake."
+    )
+    figures = {"connections": count, "first_flight_bytes_min": least, "syn_data_max_bytes": room}
+    return Finding("early_data_beyond_syn", sentence, figures)
+
+
+def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
+    """Return a finding if connections lacked early data because a host had fewer tickets than connections."""
+    flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
+    tls, client = setup.tls, setup.client
+    if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
+        return None
+    without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
+    kept = min(tls.tickets, client.type.tickets_kept or tls.tickets)
+    if not without or flight.most_to_a_host <= kept:
+        return None
+    have, remedy = f"an origin sends {plural(kept, 'ticket')}", " (--tickets)"
+    if kept < tls.tickets:
+        have, remedy = f"{client.label} keeps {plural(kept, 'ticket')} of a host", ""
+    sentence = (
+        f"{without} of {flight.secured_connections} connections of a load began without early data:"
+        f" {have}, each good for one connection, and up to {flight.most_to_a_host} went to one host{remedy}."
+    )
+    figures = {
+        "connections_without": without,
+        "tickets": kept,
+        "most_to_a_host": flight.most_to_a_host,
+        "kept_by": "client" if kept < tls.tickets else "origin",
+    }
+    return Finding("tickets_run_out", sentence, figures)
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -235,30 +221,28 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
             yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
 
-def _own_audit(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> Iterator[Finding]:
-    """Yield findings on times whose change with the RTT `fastopen audit` would report, with reasons."""
-    findings = _findings(results, cells, arms)
-    openings = {"monotony": "the page ", "growth": ""}
-    series = dict.fromkeys(
-        openings[found.kind] + found.detail for found, _ in findings if found.kind in openings
+def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
+    """Yield findings on page load times that change with the RTT in a way that `fastopen audit` would report,
+    with reasons."""
+    openings = {"monotony": "The page ", "growth": ""}
+    cause = (
+        "The RTT changes which responses share the link and which segments are lost. This can matter more"
+        " than the round trips themselves."
     )
-    baselines = [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]
-    why = where_slower(results, baselines)
-    for detail in series:
-        # The reason names the load that is slower over the shorter RTT.
-        cause = (
-            f"Over the shorter RTT{why}."
-            if why
-            else "The RTT changes which responses share the link and which segments are lost. This can"
-            " matter more than the round trips themselves."
-        )
+    # The reason names the load that is slower over the shorter RTT.
+    if why := where_slower(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
+        cause = f"Over the shorter RTT{why}."
+    details = (
+        openings[found.kind] + found.detail for found, _ in _audited(results, cells) if found.kind in openings
+    )
+    for detail in dict.fromkeys(details):
         yield Finding("audit_of_own_times", f"{capitalised(detail)}. {cause}")
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Yield a finding if savings of median times and median savings differ by the smallest effect or more."""
     apart: dict[float, str] = {}
-    for finding, where in _findings(results, cells, treatments_of(results.experiment.arms)):
+    for finding, where in _audited(results, cells):
         printed = finding.cell
         if finding.kind == "improvement" and printed.improvement is not None:
             of_medians = 100 * (printed.off - printed.tfo) / printed.off
@@ -272,19 +256,17 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
         yield Finding("medians_apart", sentence, {"points": most})
 
 
-def _findings(
-    results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]
-) -> Iterator[tuple[AuditFinding, str]]:
-    """Audit these cells like a published table, in series over the RTT; yield each finding and its place."""
+def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
+    """Check page load times with the rules of `fastopen audit` for published tables. Yield each finding with
+    the name of its cell."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:
         comparisons.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
     printed, where = [], {}
-    for arm in arms:
-        for number, (comparison, of_arm) in enumerate(comparisons.items()):
-            baseline = baseline_of(of_arm)
-            treatment = of_arm.get(arm.name)
+    for arm in treatments_of(results.experiment.arms):
+        for number, (comparison, by_arm) in enumerate(comparisons.items()):
+            baseline, treatment = baseline_of(by_arm), by_arm.get(arm.name)
             if baseline is None or treatment is None or treatment.improvement_percent is None:
                 continue
             series = ", ".join(factors.phrases(comparison, factors.besides("rtt")))

@@ -5,7 +5,7 @@ from typing import Final
 
 from fastopen.analysis.statistics import Results
 from fastopen.common.phrases import plural
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 85
 SEVERITY: Final = "detail"

@@ -1,6 +1,6 @@
 """Give the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from fastopen.analysis.statistics import (
@@ -28,7 +28,7 @@ from fastopen.common.phrases import (
     times,
 )
 from fastopen.experiments import ARMS, BASELINE, Arm, treatments_of
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding
 
 RANK: Final = 1
 SEVERITY: Final = "answer"
@@ -37,7 +37,7 @@ SEVERITY: Final = "answer"
 ROWS_IN_WORDS: Final = 6
 # If there are more pages, or more values of a factor, their number is given instead of their names.
 NAMES_IN_WORDS: Final = 3
-# A user does not notice less than a hundredth of a page load time.
+# Users do not notice a smaller saving, in percent of the page load time.
 LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
@@ -45,30 +45,30 @@ OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group the cells by question: the varying factors that no verdict may mix, such as HTTP version, TLS
-    version, session, path, view and client."""
+    """Group the cells by question: their values of the varying factors that no verdict may mix, such as HTTP
+    version, TLS version, session, path, view and client."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
-def of_arms(cells: Sequence[CellResult], arms: Sequence[Arm]) -> list[list[CellResult]]:
-    return [[cell for cell in cells if cell.cell.arm.name == arm.name] for arm in arms]
+def of_arm(cells: Sequence[CellResult], arm: Arm) -> list[CellResult]:
+    return [cell for cell in cells if cell.cell.arm.name == arm.name]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the verdict on a page."""
     if treatments_of(results.experiment.arms):
         yield Finding("verdict", headline(results, [one for one in results.cells if one.cell.page == page]))
 
 
 def headline(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the verdict in words. Questions with the same verdict share a sentence on the headline arm."""
+    """Return the verdict in words, with a sentence for each group of questions that have the same verdict."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else NO_TREATMENT
     questions = questions_of(results, cells)
-    alike = grouped((_verdict(results, of_question), name) for name, of_question in questions.items())
-    if len(alike) == 1:
-        return _on_all(results, cells, arms)
+    alike = grouped((verdict_of(results, of_question), name) for name, of_question in questions.items())
+    (verdict, large_hellos), *others = alike
+    if verdict is not None and not others:
+        return _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "")
     sentences = []
     for (verdict, _), names in alike.items():
         together = [cell for name in names for cell in questions[name]]
@@ -77,25 +77,27 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         elif verdict in (Verdict.UNKNOWN, Verdict.INVALID):
             words = f"{verdict_words(verdict, together)}."
         else:
-            words = f"{_on_visit(results, arms[0], of_arms(together, arms)[0])}."
+            words = f"{_on_visit(results, arms[0], of_arm(together, arms[0]))}."
         subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
         sentences.append(f"{capitalised(subject)}: {decapitalised(words)}")
     return " ".join(sentences)
 
 
-def _verdict(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict (None over QUIC), and True if large ClientHellos explain why nothing is saved."""
+def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
+    """Return the verdict on the preferred treatment in the cells of a question (None over QUIC), and True if
+    large ClientHellos explain why it saves nothing."""
     if over_quic(results, cells):
         return None, False
-    judged = of_arms(cells, treatments_of(results.experiment.arms)[:1])[0]
+    judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
     verdict = verdict_on(judged, results.experiment.smallest_effect)
     return verdict, verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, judged))
 
 
-def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) -> str:
-    of_arm = of_arms(cells, arms)
-    verdict = verdict_on(of_arm[0], results.experiment.smallest_effect)
-    words, sure = verdict_words(verdict, cells), how_sure(verdict, of_arm[0])
+def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
+    """Return the verdict that all cells share, with the effect of each arm. `because`: the reason for it."""
+    arms = treatments_of(results.experiment.arms)
+    judged = of_arm(cells, arms[0])
+    words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
     pages = len({cell.cell.page for cell in cells})
     # Unless HTTP versions are recorded, all pages are loaded alike, as the verdict on all pages states.
     one_of_many = pages < len(results.pages)
@@ -106,12 +108,12 @@ def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) 
     subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
     sentences = []
     if verdict in OPENINGS and not one_of_many:
-        best = max(abs(cell.improvement_percent or 0.0) for cell in of_arm[0])
+        best = max(abs(cell.improvement_percent or 0.0) for cell in judged)
         little = verdict is Verdict.WORTH_IT and best < LITTLE_PERCENT
         opening = "TFO saves little" if little else str(verdict)
-        large = verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, of_arm[0]))
-        sentences.append(f"{opening}{sure} for {subject}{HELLO_BEYOND_SYN if large else ''}.")
-    for arm, of_this in zip(arms, of_arm, strict=True):
+        sentences.append(f"{opening}{sure} for {subject}{because}.")
+    for arm in arms:
+        of_this = of_arm(cells, arm)
         effects = {effect_of(cell, results.experiment.smallest_effect) for cell in of_this}
         said = verdict is Verdict.NO_DIFFERENCE and effects == {Effect.NONE}
         if sentences and effects != {Effect.UNKNOWN} and not said:
@@ -125,7 +127,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], arms: Sequence[Arm]) 
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return the effects in the cells of an arm: `On a repeat visit it saves 4.0 % (40 ms) at 20 ms`."""
+    """Return a clause on the effects in the cells of an arm: `On a repeat visit it saves 4.0 % (40 ms)`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
@@ -160,7 +162,8 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase for `found`: ` at 20 ms`, ` with cubic`, ` in 3 of 9 rows`; empty for all cells."""
+    """Return a phrase that distinguishes the cells `found` from the others in `cells`, such as ` at 20 ms`,
+    ` with cubic` or ` in 3 of 9 rows`; empty if they are all of the cells."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
@@ -183,12 +186,18 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     return f" in {len(found)} of {len(cells)} rows"
 
 
-def said_once(said: Sequence[tuple[str, str]], questions: int) -> list[str]:
-    """Return each sentence once, preceded by its questions, unless it applies to all of the questions."""
-    of_text = grouped((text, question) for question, text in said)
+def told_by_question(
+    results: Results, cells: Sequence[CellResult], tell: Callable[[Sequence[CellResult]], Iterable[str]]
+) -> list[str]:
+    """Return the texts that `tell` gives for the cells of each question. Each text is returned once, after
+    the names of its questions unless these are all of the questions."""
+    questions = questions_of(results, cells)
+    told = (
+        (text, name) for name, of_question in questions.items() for text in dict.fromkeys(tell(of_question))
+    )
     return [
-        text if len(named) == questions else f"{capitalised('; '.join(named))}: {text}"
-        for text, named in of_text.items()
+        text if len(names) == len(questions) else f"{capitalised('; '.join(names))}: {text}"
+        for text, names in grouped(told).items()
     ]
 
 
@@ -197,7 +206,7 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
-    without = [arm for arm in loaded_arms if all_invalid(*of_arms(cells, [arm]))]
+    without = [arm for arm in loaded_arms if all_invalid(of_arm(cells, arm))]
     if BASELINE in without:
         return f"No load {BASELINE.words} is valid"
     if verdict is Verdict.INVALID and any(arm.fast_open and arm not in without for arm in loaded_arms):
@@ -213,24 +222,18 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return ` (75 % sure)` for few repeats, the savings if too few for an interval, or an empty string."""
-    if verdict is Verdict.UNKNOWN:
-        return _what_few_saved([cell for cell in cells if cell.interval is None and cell.pairs])
-    if verdict in (Verdict.UNCLEAR, Verdict.INVALID):
+    """Return ` (75 % sure)` if the repeats are few, ` (1 pair of loads: saves 8.0 %)` if they are too few for
+    an interval, and otherwise an empty string."""
+    if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
+        fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
+        pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
+        each = " each" if len(few) > 1 else ""
+        savings = [saving for cell in few for saving in cell.improvements_percent.values()]
+        return f" ({pairs} of loads{each}: {saves(savings)})"
+    if verdict in (Verdict.UNKNOWN, Verdict.UNCLEAR, Verdict.INVALID):
         return ""
     least = min((cell.confidence for cell in cells if cell.interval is not None), default=1.0)
     return f" ({100 * least:.0f}{NBSP}% sure)" if least < CONFIDENCE else ""
-
-
-def _what_few_saved(cells: Sequence[CellResult]) -> str:
-    """Return ` (1 pair of loads: saves +8.0 %)`, for cells without an interval."""
-    if not cells:
-        return ""
-    fewest, most = min(cell.pairs for cell in cells), max(cell.pairs for cell in cells)
-    pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
-    each = " each" if len(cells) > 1 else ""
-    savings = [saving for cell in cells for saving in cell.improvements_percent.values()]
-    return f" ({pairs} of loads{each}: {saves(savings)})"
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
@@ -241,20 +244,14 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
     for kind, struck in by_kind.items():
         places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
         counts: list[str] = []
-        for arm in dict.fromkeys(cell.cell.arm.name for cell, _ in struck):
-            loads = sum(reason.loads for cell, reason in struck if cell.cell.arm.name == arm)
-            of_arm = [cell for cell in cells if cell.cell.arm.name == arm and cell.cell.comparison in places]
-            total = sum(cell.loads for cell in of_arm)
-            counts.append(f"{arm}: {loads} of {total if counts else plural(total, 'load')}")
-        where = ""
-        if len(places) < len(rows):
-            many = len(places) > ROWS_IN_WORDS
-            names = [results.factors.name(row) for row in places]
-            where = (
-                f" in {len(places)} of {len(rows)} rows"
-                if many
-                else f" {at_rows(results.factors.word, names)}"
-            )
+        for arm, loads in grouped((cell.cell.arm, reason.loads) for cell, reason in struck).items():
+            total = sum(cell.loads for cell in of_arm(cells, arm) if cell.cell.comparison in places)
+            counts.append(f"{arm.name}: {sum(loads)} of {total if counts else plural(total, 'load')}")
+        where = f" in {len(places)} of {len(rows)} rows"
+        if len(places) == len(rows):
+            where = ""
+        elif len(places) <= ROWS_IN_WORDS:
+            where = f" {at_rows(results.factors.word, [results.factors.name(row) for row in places])}"
         examples = list(dict.fromkeys(reason.example for _, reason in struck))
         such_as = ", for example" if len(examples) > 1 else ""
         line = f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"

@@ -11,8 +11,7 @@ from fastopen.analysis.attribution import where_slower, with_reasons
 from fastopen.analysis.statistics import Reasons, Results, collect
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
-from fastopen.report.findings import page_findings
-from fastopen.report.model import Finding
+from fastopen.report.findings import Finding, page_findings
 from fastopen.runs import RunStore
 from made_up_run import MS, fill, load_data, made_up_page, made_up_plan
 

@@ -30,10 +30,10 @@ from fastopen.report.figures import (
     slug_of,
     write_figures,
 )
-from fastopen.report.figures.cold import GROUPS
+from fastopen.report.figures.distribution import GROUPS, distribution
+from fastopen.report.figures.lines import median_span
 from fastopen.report.figures.panels import columns_of
 from fastopen.report.figures.requests import request_name
-from fastopen.report.figures.spread import distribution, median_span
 from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.grids import cold_grid
 from fastopen.runs import RunStore

@@ -1,0 +1,127 @@
+"""Report what browsers did in page loads: requests, first and largest contentful paint, use of the cache."""
+
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Final
+
+from fastopen.analysis.statistics import Results
+from fastopen.common.grid import Entry, Grid, Value, entries
+from fastopen.common.grouping import grouped
+from fastopen.common.phrases import NBSP, time, with_sign
+from fastopen.experiments import asked_for, baseline_of, headline_of
+from fastopen.report.entries import cell_columns, known
+from fastopen.report.findings import Finding
+
+RANK: Final = 81
+SEVERITY: Final = "detail"
+
+
+def findings(results: Results, page: str) -> Iterator[Finding]:
+    yield from _missing_requests(results, page)
+    yield from _paints(results, page)
+    yield from _cache_answers(results, page)
+
+
+def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding for each client that did not request all resources that the load event waits for."""
+    wanted = len(asked_for(results.pages[page]))
+    least: dict[str, float] = {}
+    for result in results.cells:
+        client = results.experiment.setups[result.cell.setup].client
+        partial = result.cell.page == page and not client.type.loads_everything
+        if partial and result.requests is not None:
+            least[client.label] = min(result.requests, least.get(client.label, result.requests))
+    for name, requests in least.items():
+        if requests < wanted:
+            sentence = (
+                f"{name} requested {requests:g} of the {wanted} resources that the load event waits for."
+            )
+            yield Finding("requests_missing", sentence, {"requests": requests, "resources": wanted})
+
+
+def _paints(results: Results, page: str) -> Iterator[Finding]:
+    """Yield a finding on the contentful paints of each comparison, and on the time that TFO saves of them."""
+    for place, arms in results.comparisons(page).items():
+        cells = (baseline_of(arms), headline_of(arms))
+        metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
+        if len(metrics) < 2 or None in metrics:
+            continue
+        parts: list[str] = []
+        figures: dict[str, Value] = {}
+        for name, paints in (("first", "first_paints_ms"), ("largest", "largest_paints_ms")):
+            before, after = (getattr(one, paints) for one in metrics)
+            saved = saved_percent(before, after)
+            if saved is not None:
+                ms, pairs = median(before.values()), len(before.keys() & after.keys())
+                parts.append(f"{name} {time(ms)} (saves {with_sign(saved)} %, n{NBSP}{pairs})")
+                figures |= {f"{name}_ms": ms, f"{name}_saved_percent": saved, f"{name}_pairs": pairs}
+        if parts:
+            row = results.factors.where(place)
+            sentence = f"Contentful paint without TFO {row}, and what TFO saves of it: {', '.join(parts)}."
+            yield Finding("paint", sentence, figures)
+
+
+def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
+    """Yield findings on the requests of repeat views that the browser's cache answered, and on resources
+    whose caching headers are unknown."""
+    answers: list[tuple[str, str]] = []
+    for row, arms in results.comparisons(page).items():
+        found = (results.browser_metrics.get(cell.cell.index) for cell in arms.values())
+        counts = (
+            (one.requests, one.from_cache, one.revalidated)
+            for one in found
+            if one is not None and one.requests is not None
+        )
+        # If arms differ, which is rare, only the arm with the most requests is reported.
+        if most := max(counts, default=None):
+            words = (
+                f"of {most[0]:g} requests {most[1]:g} were answered by the browser's cache and"
+                f" {most[2]:g} confirmed by the origin (304)"
+            )
+            answers.append((words, results.factors.name(row)))
+    where = grouped(answers)
+    for words, places in where.items():
+        rows = f", RTT {'; '.join(places)}" if len(where) > 1 else ""
+        yield Finding("cache_answers", f"Repeat view{rows}: {words}.")
+    resources = results.pages[page].resources
+    unknown = sum(one.fresh_s is None and not one.validator for one in resources)
+    if where and unknown:
+        sentence = (
+            f"The recording has no caching headers of {unknown} of the page's {len(resources)} resources, so"
+            " they are loaded again."
+        )
+        yield Finding("cache_unknown", sentence, {"resources": unknown})
+
+
+def paint_grid(results: Results) -> Grid:
+    """Return a table of the known paint times of cells, and their savings by TFO."""
+    rows = []
+    for page in results.pages:
+        for place, arms in results.comparisons(page).items():
+            baseline = baseline_of(arms)
+            without = None if baseline is None else results.browser_metrics.get(baseline.cell.index)
+            for arm, cell in arms.items():
+                metrics = results.browser_metrics.get(cell.cell.index)
+                if metrics is None or not metrics.first_paints_ms:
+                    continue
+                figures = []
+                for paints in ("first_paints_ms", "largest_paints_ms"):
+                    own = getattr(metrics, paints)
+                    saved = saved_percent({} if without is None else getattr(without, paints), own)
+                    figures.append(known(median(own.values()) if own else None, "{:.0f}".format))
+                    figures.append(known(None if cell is baseline else saved, with_sign))
+                heads = entries(page, results.factors.name(place), arm)
+                rows.append((*heads, *figures, Entry(str(len(own)))))
+    columns = cell_columns("FCP ms", "saves %", "LCP ms", "saves %", "n")
+    note = (
+        "Medians of the valid loads that painted: first (FCP) and largest (LCP) contentful paint, as the"
+        " browser reports them. Saves: median over paired repeats, as of page load times."
+    )
+    return Grid("First and largest contentful paint", columns, tuple(rows), note)
+
+
+def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
+    """Return the median saving over pairs of repeats, in percent; None if there are no pairs."""
+    paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
+    savings = [100 * (without - ms) / without for without, ms in paired if without]
+    return median(savings) if savings else None
