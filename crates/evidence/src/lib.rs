@@ -342,9 +342,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that connections to an address carry no SYN data until a handshake with it could bring a
-    /// cookie. Connections that open after a handshake without retransmissions must carry SYN data. A
-    /// retransmitted SYN requests no cookie, and a retransmitted SYN-ACK contains no cookie.
+    /// Checks that connections to an address carry no SYN data until a handshake could bring a cookie.
+    /// Connections that open after a handshake without retransmissions must carry SYN data. A retransmitted
+    /// SYN requests no cookie, and a retransmitted SYN-ACK contains no cookie.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();

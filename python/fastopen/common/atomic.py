@@ -1,4 +1,4 @@
-"""Write files atomically: a reader never sees part of a file."""
+"""Write files atomically: a reader never sees an incomplete file."""
 
 import os
 import tempfile

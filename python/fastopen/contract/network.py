@@ -103,7 +103,7 @@ class Network(Part):
     """The access link in both directions, the hosts behind it, and the resolver."""
 
     rtt_us: RttUs
-    """The RTT, half of it in each direction."""
+    """The RTT. Half of the RTT is added in each direction."""
     down: LinkDirection
     up: LinkDirection
     host_extra_rtt_us: dict[str, RttUs] = Field(default_factory=dict)

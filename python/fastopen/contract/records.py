@@ -137,7 +137,7 @@ class ServerCore(RecordPart):
     user_us: Count
     """Time in processes of normal or higher priority. Counted in ticks, like the next three times."""
     nice_us: Count
-    """Time in processes of a lower priority. The server is not one of them."""
+    """Time in processes of a lower priority. The server is not among these processes."""
     system_us: Count
     """Time in the kernel, for processes."""
     interrupts_us: Count

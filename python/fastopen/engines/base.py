@@ -1,4 +1,4 @@
-"""Define the interface of engines: they run jobs and yield events as these happen."""
+"""Define the interface of engines: they run jobs and yield events as the events happen."""
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
 A task runs some jobs in sequence in one kernel. A job gives the same bytes on each worker with the same
-program and kernel. A worker with another program or kernel refuses the task."""
+program and kernel. A worker whose program or kernel differs refuses the task."""
 
 import itertools
 import os

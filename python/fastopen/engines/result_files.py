@@ -29,7 +29,7 @@ class KeptFile(NamedTuple):
     """The name in the store: the folder's name, a slash, and the file's own name."""
     bytes: int
     written_s: float
-    """The time of writing in seconds since 1970; infinite if it is unknown."""
+    """The time of writing in seconds since 1970, or infinity if it is unknown."""
 
     @property
     def unfinished(self) -> bool:

@@ -54,7 +54,7 @@ class Maker:
 
     @property
     def digest(self) -> str:
-        """Return a short digest that distinguishes makers."""
+        """Return a short digest of `text`."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
@@ -122,7 +122,7 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def head_of(files: ResultFiles, name: str) -> str | None:
-    """Read only the head of a result and return its maker's digest; None if it is damaged. Raises OSError."""
+    """Read only the head of a result and return its Maker's digest; None if damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:

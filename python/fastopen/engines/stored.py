@@ -1,4 +1,4 @@
-"""Take the results of jobs from a store; run the other jobs and store their results."""
+"""Take the results of jobs from a store. Run the jobs without a stored result, and store their results."""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator

@@ -36,7 +36,7 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 @dataclass
 class Pace:
     """Estimates the remaining time of a run: the ratio of real time to the estimate of the finished loads
-    corrects the estimate of the other loads."""
+    corrects the estimate of the unfinished loads."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""

@@ -233,7 +233,7 @@ class Factor:
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
-        """Return the value as a part of a job's id."""
+        """Return the value as text for a job's id."""
         return (self.label or self.template.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     @property

@@ -1,4 +1,4 @@
-"""Read experiments from TOML files: packaged ones by name, others by path."""
+"""Read experiments from TOML files: packaged experiments by name, other files by path."""
 
 import re
 from pathlib import Path

@@ -46,7 +46,7 @@ class PublishedCell(BaseModel):
 
     @property
     def improvement_percent(self) -> float:
-        """Return the improvement in percent, computed from the two times; negative if TFO is slower."""
+        """Return the improvement in percent, computed from the two times. It is negative if TFO is slower."""
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property

@@ -118,7 +118,7 @@ class RigSpace:
             yield tuple(one for one in chosen if one is not None)
 
     def one_more(self, rig: Rig) -> list[Rig]:
-        """Return the rigs that have one more property than `rig`, or another value of one property."""
+        """Return the rigs that have one more property than `rig`, or a different value of one property."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -241,7 +241,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal objects. The first is the document; when complete, it initiates the others."""
+    """Return a page of equal objects. The first is the document. When complete, it initiates the rest."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

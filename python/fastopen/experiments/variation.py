@@ -51,7 +51,7 @@ class Variation(Part):
     explanations: bool = True
     """True to sample one of the explanations of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
-    """Spread of the client's processing times, which are recorded once and on another machine."""
+    """Spread of the client's processing times, which are recorded once, on the recorder's machine."""
     start_phase: bool = True
     """True to begin each load in virtual time at a random phase of the kernel's timers, as in real time."""
     order: bool = True

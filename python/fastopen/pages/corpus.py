@@ -36,7 +36,7 @@ class Choice(BaseModel):
     sample: Annotated[int, Field(ge=1)] | None = None
     """The number of pages to draw from the pages that meet the condition; None: all of these pages."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """The seed of the sample: with the same seed, the same pages are drawn."""
+    """The seed of the sample: the same seed chooses the same pages."""
 
     @field_validator("where")
     @classmethod

@@ -36,7 +36,7 @@ def silent(done: int, total: int) -> None:
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
     """Return a callback for input `number` (from 0) of `parts`, which reports to `progress` as if all inputs
-    were as large as this one."""
+    had the size of this input."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 

@@ -295,7 +295,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the normalised URLs to look up: with both schemes if `url` has none; empty if it is invalid."""
+    """Return the normalised URLs to look up: with both schemes if `url` has no scheme; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -11,7 +11,7 @@ from fastopen.pages.recording import RecordedExchange
 # The window is long compared with the resolution of recorders' clocks (1 ms), and short enough to see a
 # burst. Any value from 20 to 200 ms works about as well (docs/measurements/replays.md).
 WINDOW_MS: Final = 50.0
-# A full link keeps 80 % of its highest rate for eight windows; a burst does not.
+# A full link keeps 80 % of its highest rate for eight windows. A burst does not.
 SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
 # Bytes of a response in one packet of 1500 bytes.

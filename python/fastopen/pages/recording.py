@@ -26,7 +26,7 @@ class RecordedExchange:
     tcp: float
     """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """Duration of the TLS handshake of a connection that was opened for this request; otherwise 0."""
+    """Duration of the TLS handshake of a connection that was opened for this request, or 0."""
     carrier: Carrier
     received_bytes: int
     """Size of the response: headers and body."""

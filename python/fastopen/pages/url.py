@@ -97,7 +97,7 @@ def cleaned(raw: str, base: str | None = None) -> str | None:
 
 
 def scheme_of(raw: str) -> str:
-    """Return the scheme of any URL, in lower case; empty if it has none."""
+    """Return the scheme of any URL, in lower case; empty if the URL has no scheme."""
     match = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", raw)
     return match.group(1).lower() if match else ""
 

@@ -28,8 +28,8 @@ def handshakes_in_a_row_ns(
     """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
     `handshake` returns the time span of a connection's handshake, or None if it does not count. A request can
-    wait for its initiator; for a handshake in progress with its origin, on any connection (late binding); for
-    the previous request, if its connection carries one request at a time; and for another request whose end
+    wait for its initiator, for a handshake in progress with its origin, on any connection (late binding), for
+    the previous request, if its connection carries one request at a time, and for another request whose end
     makes room for a new connection, and then for the handshake of this connection. Handshake times include
     queueing on the link, so on a busy link they exceed the round trips. For a load that was seen only at the
     origins, return the total time with any handshake in progress.

@@ -39,7 +39,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
-    """A message if the run stopped because all loads of an arm are invalid for one reason; else empty."""
+    """A message if the run stopped because all loads of an arm are invalid for one reason, or empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     packets_dropped: int = 0
     """Number of packets that were not kept, because the buffer for the packets of a load was full."""

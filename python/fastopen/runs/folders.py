@@ -56,7 +56,7 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder if it holds a run; otherwise the folders in it that hold a run and are not hidden."""
+    """Return the folder if it holds a run, otherwise the folders in it that hold a run and are not hidden."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():

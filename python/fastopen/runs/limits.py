@@ -30,7 +30,7 @@ STEPS_A_BYTE: Final = 20
 STEPS_OF_LOOKUP: Final = 50_000
 """The largest number of steps of a query for the records of one load or job."""
 STEPS_A_CALL: Final = 10_000
-# Rows of a query may be this many times as large as the file, because they repeat names of other tables.
+# Rows of a query may be this many times as large as the file, because they repeat names stored once.
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20

@@ -25,7 +25,7 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The number of attempts that were made of a load. `settled` is False if the load must be repeated."""
+    """The number of attempts at a load. `settled` is True if the load is valid or must not be repeated."""
 
     made: int
     settled: bool
@@ -93,7 +93,7 @@ class RunStore(RunReader):
         environment: dict[str, Any],
         options: dict[str, Any] | None = None,
     ) -> Self:
-        """Create a run that holds the plan; in memory if `folder` is None.
+        """Create a run that holds the plan, in memory if `folder` is None.
 
         `options` are the JSON values that resuming needs in addition to experiment and pages. Raises
         InputError if the folder cannot be used.

@@ -6,12 +6,12 @@ class TwoTimes:
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
-        """Return the base and the other time in milliseconds; None for an unknown time."""
+        """Return the base time and the compared time in milliseconds; None for an unknown time."""
         raise NotImplementedError
 
     @property
     def difference_ms(self) -> float | None:
-        """Return the other time minus the base; None if either is unknown."""
+        """Return the compared time minus the base time; None if either time is unknown."""
         base, other = self.times_ms
         return None if base is None or other is None else other - base
 

@@ -228,8 +228,9 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     """Search the rigs of an experiment for the best, in virtual time.
 
     First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
-    the best rig, with one property more or less. If all are known, load others, up to SEARCH_REQUESTS
-    requests. Raises InputError if properties exclude each other, and MachineError without a kernel.
+    the best rig, with one property more or less. If all neighbours are known, load other rigs, up to
+    SEARCH_REQUESTS requests. Raises InputError if properties exclude each other, and MachineError without a
+    kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)

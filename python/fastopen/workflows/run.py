@@ -366,7 +366,7 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if recorded bodies are requested and a page's document has none."""
+    """Raise InputError if recorded bodies are requested and a page's document has no recorded body."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:

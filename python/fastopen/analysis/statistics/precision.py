@@ -47,8 +47,7 @@ class UntilInterval:
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats narrow a cell's interval. They do not for baselines, or if repeats are
-    samples."""
+    """Return True if more repeats narrow a cell's interval. They do not for baselines and samples."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -108,7 +108,7 @@ class CellRow:
     asked: int
     """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
-    """Maps each kind of invalid record to the number of such records and the detail of the first one."""
+    """Maps each kind of invalid record to the number of such records and the detail of the first record."""
     seed: int
 
     def histogram(self, name: str) -> dict[Any, int]:

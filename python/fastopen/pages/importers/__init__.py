@@ -41,7 +41,7 @@ def import_file(
 
 
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a folder. Raises InputError; NoPageError if the folder has none of the formats."""
+    """Return the pages of a folder. Raises InputError, or NoPageError if no format of FOLDERS fits."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):

@@ -70,7 +70,7 @@ def in_time(entry: Exchange) -> tuple[float, int, int]:
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain that led to this one; without a chain, the entry itself."""
+    """Return the first entry of the chain that led to this entry, or this entry without a chain."""
     return _first(entry)[0]
 
 

@@ -93,7 +93,7 @@ def moment_ms(value: object) -> float | None:
 
 
 def charset(mime: str) -> str | None:
-    """Return the charset parameter of a Content-Type; None if it has none that Python knows."""
+    """Return the charset parameter of a Content-Type; None if there is none or Python does not know it."""
     value = mime.lower().partition("charset=")[2].partition(";")[0].strip().strip("'\"")
     try:
         b"".decode(value)

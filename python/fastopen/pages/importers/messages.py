@@ -92,7 +92,7 @@ def head_bytes(first_line: str, headers: Pairs) -> int:
 
 
 def without_chunks(body: bytes) -> bytes:
-    """Remove chunked framing (RFC 9112 section 7.1) from a body; without framing, return it unchanged."""
+    """Remove chunked framing (RFC 9112 section 7.1) from a body. Return a body without framing unchanged."""
     # Charge the budget by line ends: each chunk has one, and takes some microseconds.
     budget.work(body.count(b"\n"))
     reader = ChunkedDataReader(io.BytesIO(body))

@@ -100,8 +100,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges, the root first and the others in order of start, and the index of the main
-    document among them. Exchanges that started before the root get the root's start."""
+    """Return the exchanges, the root first and all other exchanges in order of start, and the index of the
+    main document among them. Exchanges that started before the root get the root's start."""
     by_start = sorted(exchanges, key=chains.in_time)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)

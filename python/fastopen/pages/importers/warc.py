@@ -167,7 +167,7 @@ class Archive:
                 lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
             self.notes.add("no_head")
-        # warcio takes the first word of the first line as the protocol; in a request, it is the method.
+        # warcio takes the first word of the first line as the protocol. In a request, it is the method.
         method = "" if request is None or request.head is None else str(request.head.protocol)
         return http_exchange(
             _asked_url(response.url, request),

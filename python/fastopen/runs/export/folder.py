@@ -1,4 +1,4 @@
-"""Write a folder under a temporary name, and rename it at the end, so that no reader sees a part of it."""
+"""Write a folder under a temporary name, and rename it at the end, so no reader sees half a folder."""
 
 import shutil
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from fastopen.pages.recording import RecordedExchange
 
 # Maximum number of rounds that correct positions of references, and think times that are certain. These
 # rounds come first, because they decide which request meets which queue. Bytes arrive in packets, so a
-# correction may require others.
+# correction may require further corrections.
 PLACING_ROUNDS: Final = 16
 # The share of the error that each step corrects, in the searches from the shortest and the longest think
 # times. The first steps correct less, because each think time also changes the queues of other requests.
@@ -41,7 +41,7 @@ class Calibration:
     """The result of a search for think times."""
 
     page: Page
-    """The page with think times free of queueing delay, and the other explanations that fit as well."""
+    """The page with think times free of queueing delay, and other explanations that fit equally well."""
     complete: bool
     """False if the time limit ended the search."""
     found: bool = True

@@ -64,19 +64,19 @@ class Rules:
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
     full_link: bool = True
-    """Derive the rate only from times when the link was full; otherwise use the largest achieved rate."""
+    """Derive the rate only from times when the link was full. If False, use the largest rate."""
     initial_window: bool = True
     """Enlarge the initial window for responses that arrived in one flight."""
     round_trips: bool = True
-    """Shorten a host's round trip to fit the times of its bodies; otherwise use its shortest handshake."""
+    """Shorten a host's round trip to fit the times of its bodies. If False, use its shortest handshake."""
     sending: bool = True
     """Let servers send bodies as slowly as recorded."""
     pushes: bool = True
     """Request a pushed resource together with its initiator. If False, request it when it is revealed."""
     handshakes: bool = True
-    """Use only recorded handshakes and lookups; otherwise each connection has a TCP handshake."""
+    """Use only recorded handshakes and lookups. If False, each connection has a TCP handshake."""
     versions: bool = True
-    """Use HTTP/2 and HTTP/3 for hosts recorded with them; otherwise use HTTP/1.1 for all hosts."""
+    """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
     """Let requests over HTTP/1.1 wait for connections as recorded. If False, each waits until one of six
     connections is free."""
@@ -102,7 +102,7 @@ class Replay:
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """Return the page with https URLs for hosts with HTTP/3, http URLs for others, and the same ports."""
+        """Return the page with https URLs for hosts with HTTP/3 and http URLs for other hosts. Ports stay."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page

@@ -19,8 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints each stage. On a terminal, a stage is printed at its end, with the time that it took. In a file
-    or pipe, it is printed at its start."""
+    """Prints each stage. On a terminal, this is at its end and with its duration, elsewhere at its start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0

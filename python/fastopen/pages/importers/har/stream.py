@@ -143,7 +143,7 @@ class Scanner:
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
         """Yield the values of a JSON array, such as a HAR's entries. For a damaged value, `damaged` is called
-        with its index and the error. If it returns True, continue at the next HAR entry; otherwise stop."""
+        with its index and the error. If it returns True, continue at the next HAR entry. If False, stop."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
