@@ -94,7 +94,7 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
 }
 
 /// Returns the host and its other names: its alias if bodies use aliases, and, if bodies are recorded, its
-/// [`siblings`] that are not hosts of the page.
+/// `siblings` that are not hosts of the page.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
