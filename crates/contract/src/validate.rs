@@ -206,7 +206,7 @@ fn not_empty(place: &str, text: &str) -> Checked {
 
 /// Shortens a problem to one line of printable text, because the problem may quote parts of the job.
 fn one_line(problem: &str) -> String {
-    const SHOWN: usize = 600;
+    const SHOWN: usize = 450;
     let mut line = String::new();
     for letter in problem.chars().take(SHOWN) {
         if letter.is_control() {
