@@ -95,7 +95,8 @@ impl Observations<'_> {
         let early = tls.is_some_and(|tls| tls.seen_early() > 0);
         // Data that does not fit into the SYN waits for the SYN-ACK.
         let first = if hello > 0 { hello } else { request + HANDSHAKE };
-        let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked) && first > self.syn_room()
+        let beyond_syn = connection.client.is_some_and(|end| end.syn_data_acked)
+            && first > self.syn_room(connection)
             || early && tls.is_some_and(|tls| self.early_data_comes_later(connection, tls));
         let (quic_waits, padded) = connection.quic.map_or((0, 0), |quic| {
             // Before it has validated the client's address, a server may send only three times the bytes that
@@ -114,7 +115,7 @@ impl Observations<'_> {
         // Certificates larger than the initial window take further round trips.
         let segment = match connection.quic {
             Some(_) => DATAGRAM,
-            None => self.ip_payload() - HEADER_AND_TIME_STAMPS,
+            None => self.ip_payload(connection) - HEADER_AND_TIME_STAMPS,
         };
         let waits = self.more_windows(up, segment)
             + self.more_windows(received, segment)

@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use fastopen_link::ip::{Addresses, Versions};
+use fastopen_link::ip::{Addresses, Version};
 use fastopen_link::path::PathRule;
 use fastopen_page::{Page, Schemes};
 
@@ -85,8 +85,8 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     observed.server(expected, &mut reasons);
     observed.completeness(&mut reasons);
-    observed.black_holes(&mut reasons);
-    observed.counters(&mut reasons);
+    observed.black_holes(expected, &mut reasons);
+    observed.counters(expected, &mut reasons);
     let without_queue = reasons.iter().any(|one| one.kind == InvalidKind::NoListenerQueue);
     match expected.fast_open {
         None => observed.no_fast_open(&mut reasons),
@@ -104,6 +104,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
             }
         }
     }
+    observed.blocked_packets(&mut reasons);
     observed.quic_packets(&mut reasons);
     observed.sessions(expected, &mut reasons);
     observed.first_bytes(&mut reasons);
@@ -193,22 +194,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if Fast Open kept the client from trying a host's IPv4 address (RFC 8305): a SYN over
-    /// IPv6 was retransmitted without an answer, and no connection to the host uses IPv4.
-    fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
-        let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
-        let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
-        let tried = |one: &ConnectionRecord| one.host == connection.host && is_ipv4(one);
-        let had_cookie = self.address(connection).is_some_and(|one| self.cookies_before.contains(&one));
-        self.network.ip == Versions::Both
-            && had_cookie
-            && end.is_some()
-            && !self.connections.iter().any(tried)
-    }
-
     /// Compares each kernel's counters with its sockets, and both ends with each other. The SYN data of
     /// aborted connections is an exception: only the origin's kernel counts it.
-    fn counters(&self, reasons: &mut Vec<Invalid>) {
+    fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let overflows =
             grown(origins, "TCPFastOpenListenOverflow") + grown(client, "TCPFastOpenListenOverflow");
@@ -220,26 +208,26 @@ impl Observations<'_> {
             );
         }
         let refused = grown(origins, "TCPFastOpenPassiveFail") + grown(client, "TCPFastOpenPassiveFail");
-        let expected = self.refused_as_expected();
-        if !expected.contains(&refused) {
+        let by_rule = self.refused_as_expected();
+        if !by_rule.contains(&refused) {
             invalid!(
                 reasons,
                 FastopenFailed,
                 "{refused} connections came with data in the SYN that was refused (TCPFastOpenPassiveFail{})",
-                by_path(&expected)
+                by_path(&by_rule)
             );
         }
         let timed_out = self.timed_out_syns();
         let lossy = self.lost_packets() > 0 || timed_out > 0;
         let failed = grown(client, "TCPFastOpenActiveFail");
-        let expected = self.failed_as_expected();
-        if !(*expected.start()..=expected.end() + timed_out).contains(&failed) && self.lost_packets() == 0 {
+        let by_rule = self.failed_as_expected(expected);
+        if !(*by_rule.start()..=by_rule.end() + timed_out).contains(&failed) && self.lost_packets() == 0 {
             invalid!(
                 reasons,
                 FastopenFailed,
                 "{failed} connections lost the data in their SYN on a link that lost nothing \
                  (TCPFastOpenActiveFail{})",
-                by_path(&expected)
+                by_path(&by_rule)
             );
         }
         let sockets = self.with_syn_data(|connection| connection.client);
@@ -524,28 +512,29 @@ impl Observations<'_> {
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
     }
 
-    /// Returns the largest number of bytes that an IP packet carries after its IP header.
-    fn ip_payload(&self) -> u64 {
-        u64::from(self.network.mtu_bytes) - self.network.ip.preferred().header_bytes()
+    /// Returns the largest number of bytes that an IP packet of the connection carries after its IP header.
+    fn ip_payload(&self, connection: &ConnectionRecord) -> u64 {
+        let version = self.address(connection).map_or(self.network.ip.preferred(), Version::of);
+        u64::from(self.network.mtu_bytes) - version.header_bytes()
     }
 
-    /// Returns the number of bytes of data that fit into a SYN.
-    fn syn_room(&self) -> u64 {
-        self.ip_payload() - HEADER_AND_SYN_OPTIONS
+    /// Returns the number of bytes of data that fit into the connection's SYN.
+    fn syn_room(&self, connection: &ConnectionRecord) -> u64 {
+        self.ip_payload(connection) - HEADER_AND_SYN_OPTIONS
     }
 
     /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin then answers
     /// the `ClientHello` at once, and the rest arrives together with the client's Finished.
     fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
-        let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
-        tls.early_bytes > 0 && self.flight_of(end, in_syn) > self.flight_of(tls.hello_bytes, in_syn)
+        tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the flight in which the first `bytes` of a connection are complete. The SYN is flight 0.
-    fn flight_of(&self, bytes: u64, in_syn: bool) -> u64 {
-        let segment = self.ip_payload() - HEADER_AND_TIME_STAMPS;
-        let after_syn = bytes.saturating_sub(if in_syn { self.syn_room() } else { 0 });
+    /// Returns the flight in which the first `bytes` of the connection are complete. The SYN is flight 0.
+    fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
+        let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
+        let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
+        let after_syn = bytes.saturating_sub(if in_syn { self.syn_room(connection) } else { 0 });
         if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
     }
 

@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use fastopen_link::ip::Versions;
 use fastopen_link::path::{Behaviour, PathRule};
 
-use super::{Observations, SynData, by_path, grown, is_given_up, retransmitted};
+use super::{Expectation, Observations, SynData, by_path, grown, is_given_up, retransmitted};
 use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, Tcp};
 
 // Values of `tcpi_fastopen_client_fail` (`TFO_*` in include/uapi/linux/tcp.h).
@@ -148,7 +149,7 @@ impl Observations<'_> {
 
     /// Checks that each end suspected a black hole once for each connection with three timeouts in a row
     /// (`tcp_fastopen_active_detect_blackhole`).
-    pub(super) fn black_holes(&self, reasons: &mut Vec<Invalid>) {
+    pub(super) fn black_holes(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         type End = fn(&ConnectionRecord) -> Option<EndEvidence>;
         let ends: [(_, _, End); 2] = [
             ("client", &self.counters.client, |one| one.client),
@@ -157,7 +158,11 @@ impl Observations<'_> {
         for (name, counters, end) in ends {
             let sent_again = |least: u32| {
                 let often = |one: &&ConnectionRecord| end(one).is_some_and(|end| end.retransmits >= least);
-                self.in_black_hole(end).filter(often).count() as i64
+                if expected.fast_open.is_none() {
+                    0
+                } else {
+                    self.in_black_hole(end).filter(often).count() as i64
+                }
             };
             let expected = sent_again(MOST_SENT_AGAIN)..=sent_again(LEAST_SENT_AGAIN);
             let count = grown(counters, "TCPFastOpenBlackhole");
@@ -174,7 +179,10 @@ impl Observations<'_> {
     }
 
     /// Returns the expected range for the number of connections whose path or settings make SYN data fail.
-    pub(super) fn failed_as_expected(&self) -> RangeInclusive<i64> {
+    pub(super) fn failed_as_expected(&self, expected: Expectation) -> RangeInclusive<i64> {
+        if expected.fast_open.is_none() {
+            return 0..=0;
+        }
         let silent = |least: u32| {
             self.count(|one| {
                 let silent = |end| self.is_silent(one, end) && one.handshake_us.is_none();
@@ -237,6 +245,38 @@ impl Observations<'_> {
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let fails = |effect: Effect| effect.fail.is_some() && which(effect);
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))
+    }
+
+    /// Checks that no packet reached a host whose path blocks its protocol or its address.
+    pub(super) fn blocked_packets(&self, reasons: &mut Vec<Invalid>) {
+        let by_quic = |one: &ConnectionRecord| one.quic.is_some_and(|quic| quic.origin.is_some());
+        let (blocked, arrived): (_, &dyn Fn(&ConnectionRecord) -> bool) = match self.path.behaviour {
+            Behaviour::BlockUdp => ("UDP", &by_quic),
+            Behaviour::BlockIpv6 => ("IPv6", &|one| one.origin.is_some() || by_quic(one)),
+            _ => return,
+        };
+        let affected = |one: &ConnectionRecord| self.address(one).is_some_and(|host| self.path.affects(host));
+        if let Some(one) = self.connections.iter().find(|one| affected(one) && arrived(one)) {
+            invalid!(
+                reasons,
+                PathWithoutEffect,
+                "packets reached {}, although its path blocks {blocked}",
+                one.host
+            );
+        }
+    }
+
+    /// Returns true if Fast Open kept the client from trying a host's IPv4 address (RFC 8305): a SYN over
+    /// IPv6 was retransmitted without an answer, and no connection to the host uses IPv4.
+    pub(super) fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
+        let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
+        let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
+        let tried = |one: &ConnectionRecord| one.host == connection.host && is_ipv4(one);
+        let had_cookie = self.address(connection).is_some_and(|one| self.cookies_before.contains(&one));
+        self.network.ip == Versions::Both
+            && had_cookie
+            && end.is_some()
+            && !self.connections.iter().any(tried)
     }
 
     /// Checks that each connection that path or settings exclude from Fast Open reports the expected reason.

@@ -2,7 +2,6 @@
 
 use fastopen_replay::quic::packets::PacketCounts;
 
-use fastopen_link::path::Behaviour;
 use fastopen_page::Schemes;
 
 use super::lookups::is_resolver;
@@ -23,19 +22,6 @@ impl Observations<'_> {
                 reasons,
                 DatagramsDropped,
                 "{dropped} datagrams found a socket's buffer full ({BUFFER_FULL})"
-            );
-        }
-        let passed = |one: &&ConnectionRecord| {
-            self.path.behaviour == Behaviour::BlockUdp
-                && self.address(one).is_some_and(|host| self.path.affects(host))
-                && one.quic.is_some_and(|quic| quic.origin.is_some())
-        };
-        if let Some(one) = self.connections.iter().find(passed) {
-            invalid!(
-                reasons,
-                PathWithoutEffect,
-                "datagrams reached {}, though its path blocks UDP",
-                one.host
             );
         }
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one)) {

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Protocol number of TCP (IANA).
 pub const TCP: u8 = 6;
@@ -16,14 +16,11 @@ const V4_HEADER: usize = 20;
 const V6_HEADER: usize = 40;
 
 /// A version of IP.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// IPv4.
-    #[default]
-    #[serde(rename = "4")]
     V4,
     /// IPv6.
-    #[serde(rename = "6")]
     V6,
 }
 

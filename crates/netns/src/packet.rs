@@ -107,7 +107,8 @@ impl Drop for Ring {
     }
 }
 
-/// A packet socket bound to one interface. It receives the arriving frames of one Ethernet type.
+/// A packet socket bound to one interface. It receives the arriving frames of one Ethernet type, or of
+/// all types.
 pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
@@ -119,7 +120,7 @@ impl PacketSocket {
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let opened = open(index, frames, ether_type).and_then(|(socket, ring)| {
-            // A socket for frames of every type would also receive those that it sends.
+            // A socket for frames of every type would also receive those that the kernel sends.
             socket::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
             Ok((socket, ring))
         });
@@ -259,7 +260,7 @@ fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     Ok(u32::from_ne_bytes([a, b, c, d]))
 }
 
-/// Opens a packet socket for frames of one Ethernet type, bound to the interface with this index.
+/// Opens a packet socket for frames of an Ethernet type, bound to the interface with this index.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     // Without a protocol the socket receives nothing before `bind`, and so no frames of other interfaces.

@@ -1,7 +1,10 @@
 //! Tests the rules for paths that break TCP Fast Open.
 
-use crate::support::{A, Load, NONE, given_up_connection};
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::support::{A, Load, NONE, connection, given_up_connection};
 use fastopen_contract::{ClientFastOpen, InvalidKind, ListenerFastOpen};
+use fastopen_link::ip::Versions;
 use fastopen_link::path::{Behaviour, PathRule};
 
 /// Returns a warm load behind a middlebox that strips the Fast Open option, with the evidence that Linux
@@ -163,4 +166,65 @@ fn a_host_may_count_a_syn_without_its_data_of_a_connection_that_was_given_up() {
     assert_eq!(load(3).kinds(), NONE);
     assert_eq!(load(1).kinds(), [InvalidKind::CountersDisagree]);
     assert_eq!(load(4).kinds(), [InvalidKind::CountersDisagree]);
+}
+
+const SIX: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0x19, 0, 0, 0, 1));
+
+#[test]
+fn packets_that_pass_where_ipv6_is_blocked_make_a_load_invalid() {
+    let blocked = |address| {
+        Load::tcp().with(|load| {
+            load.path.behaviour = Behaviour::BlockIpv6;
+            load.connections[0].address = Some(address);
+        })
+    };
+    assert_eq!(blocked(A).kinds(), NONE);
+    assert_eq!(blocked(SIX).kinds(), [InvalidKind::PathWithoutEffect]);
+}
+
+#[test]
+fn a_client_that_a_cookie_keeps_from_ipv4_is_named_and_no_other_is() {
+    // A SYN with data over IPv6, retransmitted and never answered, in a load that did not finish.
+    let unanswered = || {
+        Load::warm().with(|load| {
+            load.network.ip = Versions::Both;
+            load.path.behaviour = Behaviour::BlockIpv6;
+            let mut lost = given_up_connection("a.test", 0);
+            lost.address = Some(SIX);
+            lost.origin = None;
+            lost.client.as_mut().expect("it has one").retransmits = 7;
+            load.connections = vec![lost];
+            load.cookies_before.push(SIX);
+            load.requests.clear();
+            load.finished = false;
+            load.count();
+        })
+    };
+    let named = |load: Load| load.reasons()[0].detail.contains("a.test did not answer over IPv6");
+    assert!(named(unanswered()));
+    assert!(!named(unanswered().with(|load| load.network.ip = Versions::V6)), "there is no IPv4");
+    assert!(!named(unanswered().with(|load| load.cookies_before.retain(|one| *one != SIX))), "no cookie");
+    let tried = unanswered().with(|load| {
+        let mut four = connection("a.test", 300, false);
+        four.address = Some(A);
+        load.connections.push(four);
+    });
+    assert!(!named(tried));
+}
+
+#[test]
+fn a_client_without_fast_open_may_wait_long_for_ipv6_before_it_uses_ipv4() {
+    let load = Load::tcp().with(|load| {
+        load.network.ip = Versions::Both;
+        load.path.behaviour = Behaviour::BlockIpv6;
+        load.connections[0].address = Some(A);
+        let mut lost = given_up_connection("a.test", 0);
+        lost.address = Some(SIX);
+        lost.origin = None;
+        let end = lost.client.as_mut().expect("it has one");
+        (end.retransmits, end.segments_in) = (5, 0);
+        load.connections.push(lost);
+        load.count();
+    });
+    assert_eq!(load.kinds(), NONE);
 }

@@ -22,8 +22,8 @@ use hello::Hellos;
 pub use udp::rebound;
 use udp::{Datagrams, UdpDatagram};
 
-/// The effect of a middlebox on TCP Fast Open (RFC 7413), TLS `ClientHello`s, or UDP and QUIC. The Fast Open
-/// option has kind 34, or kind 254 with the magic number of RFC 7413's appendix A.
+/// The effect of a middlebox on TCP Fast Open (RFC 7413), TLS `ClientHello`s, UDP and QUIC, or IPv6. The Fast
+/// Open option has kind 34, or kind 254 with the magic number of RFC 7413's appendix A.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
@@ -173,8 +173,10 @@ impl Middlebox {
         if !self.rule.affects(flow.1.ip()) {
             return Passage::Forward(bytes);
         }
+        if self.rule.behaviour == Behaviour::BlockIpv6 {
+            return Passage::Drop;
+        }
         match way {
-            _ if self.rule.behaviour == Behaviour::BlockIpv6 => Passage::Drop,
             Way::Up if self.rule.behaviour.concerns_hellos() => {
                 self.hellos.pass(self.rule.behaviour, flow, &mut segment)
             }

@@ -81,7 +81,7 @@ impl TlsSite {
 pub struct ServedResource {
     /// The addresses of its host.
     pub host: ip::Addresses,
-    /// The port of its host.
+    /// The port of its origin.
     pub port: u16,
     /// The request method.
     pub method: String,

@@ -30,15 +30,6 @@ use crate::sandbox::program::{Home, how_ended};
 pub const PORT: u16 = 80;
 /// The port on which the origins behind a server listen, at the same addresses.
 pub const UPSTREAM_PORT: u16 = 8080;
-/// Returns the port to which clients connect for a URL or origin with this host and port.
-pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
-    match origins.server {
-        None => port,
-        Some(_) if origins.is_served(host) => PORT,
-        // The server may listen on its port of all addresses.
-        Some(_) => UPSTREAM_PORT,
-    }
-}
 
 /// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
 const SITE: &str = "site";
@@ -55,6 +46,16 @@ const MAY_WRITE: &str = "; a server may write only below its working directory: 
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
 /// Maximum number of lines at the end of the server's output that an error quotes.
 const LAST_LINES: usize = 4;
+
+/// Returns the port to which clients connect for a URL or origin with this host and port.
+pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
+    match origins.server {
+        None => port,
+        Some(_) if origins.is_served(host) => PORT,
+        // The server may listen on its port of all addresses.
+        Some(_) => UPSTREAM_PORT,
+    }
+}
 
 /// A running server. Dropping it ends the server.
 pub struct Server {

@@ -14,7 +14,7 @@ use crate::world::Emit;
 
 /// Name of the mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
 const CHANNEL: &str = "channel";
-/// Names in the host's folder: the files of jobs and records, and the folder of packetdrill's scripts.
+// Names in the host's folder: the files of jobs and records, and the folder of packetdrill's scripts.
 pub const JOBS: &str = "jobs";
 pub const RECORDS: &str = "records";
 pub const SCRIPTS: &str = "scripts";

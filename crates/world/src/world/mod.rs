@@ -296,7 +296,7 @@ impl Network {
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
         let topology =
             Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
-        // Programs choose between the two addresses of a host only if they look up its name.
+        // With AI_ADDRCONFIG, lookups leave out the versions of IP that no interface has an address of.
         if resolver(job).is_some() || job.network.ip == ip::Versions::Both {
             topology.show_connectivity()?;
         }
@@ -445,8 +445,9 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
         });
         behind.flat_map(|((addresses, _), _)| addresses.iter()).collect()
     };
-    // The resolver is not behind the middlebox, so with a resolver the rule must list the hosts.
-    let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || asked.names != NameLookup::None;
+    // Resolver and cross traffic are not behind the middlebox. With them, the rule must list the hosts.
+    let others = asked.names != NameLookup::None || asked.cross.is_some();
+    let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || others;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }
 }
 

@@ -290,6 +290,32 @@ fn curl_turns_to_ipv4_after_200_ms_unless_fast_open_reports_a_connection_that_do
     let warm = run.load("warm");
     assert_eq!((used(warm, "4"), used(warm, "6")), (0, 0), "{run}");
     assert_eq!(warm["invalid"][0]["kind"], "incomplete", "{run}");
+    let detail = warm["invalid"][0]["detail"].as_str().expect("it is text");
+    assert!(detail.contains("a.test did not answer over IPv6, and the client did not try IPv4"), "{detail}");
+}
+
+#[test]
+fn a_client_may_wait_for_ipv6_until_fast_open_would_have_failed() {
+    let link = with(network(100_000), json!({"path": "block-ipv6"}));
+    let job =
+        with(job(&page(&[root(5000)]), &link, &["tcp", "cold"]), json!({"load_timeout_us": 20_000_000}));
+    let Some(run) = exactly(&in_curl(job, &["--happy-eyeballs-timeout-ms", "6000"])) else { return };
+    for arm in ["tcp", "cold"] {
+        assert!(plt_ms(run.valid(arm)) > 6000.0, "{run}");
+    }
+}
+
+#[test]
+fn cross_traffic_passes_where_ipv6_to_the_hosts_is_blocked() {
+    let down = json!({"rate_bit_per_s": 8_000_000, "queue_bytes": 64_000});
+    let link = json!({"down": down, "cross": {"down": "bulk"}, "path": "block-ipv6"});
+    let Some(run) = exactly(&in_curl(job(&page(&[root(5000)]), &with(network(40_000), link), &["tcp"]), &[]))
+    else {
+        return;
+    };
+    let load = run.valid("tcp");
+    assert_eq!(used(load, "4"), 1, "{run}");
+    assert!(number(&load["cross"]["down_bytes"]) > 0, "{run}");
 }
 
 #[test]

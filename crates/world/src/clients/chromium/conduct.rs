@@ -76,7 +76,7 @@ impl Conduct {
         Ok(())
     }
 
-    /// Starts a liveness check. Fails if the page has not answered the previous check.
+    /// Starts a liveness check. Fails if the page has not answered the previous check, or the browser ended.
     pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

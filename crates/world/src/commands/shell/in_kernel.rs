@@ -26,8 +26,8 @@ use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::guests::{GuestServer, Guests};
 use crate::world::with_world;
 
-/// Names of files in the channel, the folder shared with the host: the session, the command's three standard
-/// streams, and the captured packets.
+// Names of files in the channel, the folder shared with the host: the session, the command's three standard
+// streams, and the captured packets.
 const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
