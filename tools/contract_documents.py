@@ -238,6 +238,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
         {"/network/up/trace_ms": None, "/network/up/jitter": None, "/network/host_extra_rtt_us": {}},
     ),
     ("/network/path", "block-ipv6", {"/network/ip": "6"}),
+    ("/network/ip", "4+6", {"/client/kind": "chromium"}),
     ("/client/kind", "command", {"/client/command": ["get"]}),
     ("/client/screenshot", True, {"/client/kind": "chromium"}),
     ("/client/filmstrip", True, {"/client/kind": "chromium"}),
@@ -586,6 +587,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     *({"/tls/session": session, "/tls/tickets": 0} for session in ("none", "resumed")),
     {"/tls/session": "early"},
     *({**_CHROMIUM, "/tls/session": session} for session in ("none", "resumed")),
+    *({"/client/kind": kind, "/network/ip": "4+6"} for kind in ("loader", "chromium")),
     {"/client/kind": "command", "/client/command": ["get"], "/tls/session": "resumed"},
     *(
         {**client, "/network/names": names}

@@ -94,7 +94,7 @@ def _in_one_line() -> Iterator[None]:
         if option:  # it has a value that it does not take, or lacks a value that it needs
             if "requires" in found.message:
                 raise InputError("needs a value", option, f"write {option} VALUE") from None
-            raise InputError("takes no value", option, "drop it") from None
+            raise InputError("takes no value", option, f"write only {option}") from None
         if isinstance(error.__context__, ValidationError):
             raise input_error(error.__context__, found.param.opts[0]) from None
         message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")

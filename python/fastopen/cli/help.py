@@ -52,7 +52,6 @@ class TopicCommand(TyperCommand):
     """A command whose help can be limited to a topic. Options have headings even if Rich's frames are off."""
 
     first_options: Sequence[str] = ()
-    examples: Mapping[str, str] = {}  # `arrange` replaces it for a command
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse arguments as TyperCommand does. Raises InputError for help with an unknown topic."""

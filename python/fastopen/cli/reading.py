@@ -57,13 +57,13 @@ class Reading:
         quiet: bool = False,
     ) -> list[ImportedPage]:
         """Load the chosen pages, with progress unless `quiet`. Print notes on damage and files left out."""
-        with (
-            warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out,
-            LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar,
-        ):
-            found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
-        for one in left_out:
-            print_message(str(one.message))
+        with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
+            try:
+                with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
+                    found = load_chosen(inputs, choice, library, **vars(self), progress=reading_progress(bar))
+            finally:
+                for one in left_out:
+                    print_message(str(one.message))
         for imported in found:
             for note in damage_notes(imported.page):
                 print_message(f"{imported.page.name}: {note}")

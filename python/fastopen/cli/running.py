@@ -258,7 +258,8 @@ def _say_done_again(run: ExecutedRun) -> None:
             valid += load.valid
             kinds.update(kind for kind, _ in load.invalid if load.superseded)
         why = ", ".join(DISTURBED.get(kind, kind) for kind in sorted(kinds))
-        print_message(f"{valid} of {store.loads_asked()} loads are valid; {again} repeated: {why}")
+        done = f"{valid} of {store.loads_asked()} loads are valid"
+        print_message(f"{done} after {plural(again, 'retry', 'retries')}: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
         print_message(f"{tasks} split and sent again, since a worker died")

@@ -24,7 +24,7 @@ class Closing:
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
     """Delay SIGINT and SIGTERM until the block ends. A signal during a call of Popen could otherwise leave a
-    process that nobody ends. Outside the main thread, which handles all of Python's signals, do nothing."""
+    process that does not end. Outside the main thread, which handles all of Python's signals, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

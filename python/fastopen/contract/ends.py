@@ -69,5 +69,8 @@ def _check_version(client: Client, origins: Origins, version: str, *, clear: boo
     require(client, lambda one: version in one.http_versions, message, ending, key)
     if clear and version not in can.http_in_the_clear:
         over_tls = "tls,tls+tfo" if version == "2" else "tls"
-        remedy = f"use --transports={over_tls} without --tls=none, or {ending}"
-        raise conflict(f"{label} needs TLS for HTTP/{version}", remedy, "client.kind", key, "tls.version")
+        only = "HTTP/3 always uses TLS"
+        if version != "3":
+            only = f"fastopen runs {label} with HTTP/{version} only over TLS"
+        remedy = f"drop any --tls=none and use --transports={over_tls}, or {ending}"
+        raise conflict(only, remedy, "client.kind", key, "tls.version")

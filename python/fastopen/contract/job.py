@@ -165,6 +165,10 @@ class Job(Part):
         if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
             message = f"{self.client.label} asks the resolver in cleartext; use do53 or tcp"
             raise ValueError(f"network.names: {message}")
+        if self.network.ip == "4+6" and not self.client.type.chooses_address:
+            raise ValueError(
+                f"network.ip: {self.client.label} does not choose between IPv4 and IPv6 addresses"
+            )
         if self.tcp_trace and self.origins.server is not None:
             raise ValueError("tcp_trace: a server of others has no trace")
         least = self.network.quic_mtu_min_bytes

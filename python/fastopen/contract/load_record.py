@@ -335,7 +335,7 @@ class LoadRecord(RecordPart):
     started_unix_ms: Count
     """The time at which the load began."""
     client_address: str
-    """The client's address, different for each load."""
+    """The client's address, different for each load; with both versions of IP, its IPv6 address."""
     cookies_before: Count
     """The number of TFO cookies of these origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"

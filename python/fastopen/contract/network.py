@@ -155,7 +155,7 @@ class Network(Part):
         return self
 
     @model_validator(mode="after")
-    def _a_path_that_blocks_ipv6_has_some(self) -> Self:
+    def _a_blocked_ipv6_is_used(self) -> Self:
         if self.path == "block-ipv6" and self.ip == "4":
             message = "a path that blocks IPv6 has no effect on IPv4"
             raise conflict(message, "use --ip=4+6", "network.path", "network.ip")

@@ -109,7 +109,7 @@ class WorldRecord(RecordPart):
     program: str
     """The program's version."""
     hosts: dict[str, str]
-    """Maps the names of hosts to their addresses."""
+    """Maps the names of hosts to their addresses, with both versions of IP to their IPv6 addresses."""
     path_hosts: list[str] | None = None
     """The hosts behind the middlebox; null: there is no middlebox."""
     sysctls: Sysctls

@@ -20,7 +20,8 @@ def find_program() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
-            raise MachineError(f"{VARIABLE}={named} is not executable", f"correct it or unset {VARIABLE}")
+            fault = "is not executable" if Path(named).exists() else "does not exist"
+            raise MachineError(f"{VARIABLE}={named} {fault}", f"correct it or unset {VARIABLE}")
         return Path(named).absolute()
     package = Path(str(resources.files("fastopen")))
     checkout = package.parents[1]

@@ -85,8 +85,8 @@ class Factor:
     first_flight: bool = False
     """True if the factor decides how connections begin. Rows that differ only in this factor are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
-    """Function that returns the default of each field at a point, if the default depends on other factors. A
-    table does not show a factor that has only these values."""
+    """Function that returns the default of each field at a point, if it depends on the point or differs from
+    the contract's. A table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True for a value that makes loads random, even in virtual time. None: no value
     makes loads random."""
@@ -241,12 +241,17 @@ class Factor:
         """Return the phrase, in which `{}` stands for the value's text."""
         return self.phrase or f"{self.title} {{}}"
 
+    @property
+    def has_dependent_default(self) -> bool:
+        """Return True if the default depends on the point: no factor of TLS has a value in cleartext."""
+        return self.natural is not None or self.part == "tls"
+
     def varies(self, points: Sequence[Point]) -> bool:
         """Return True if tables have a column for the factor, and its values at these points differ. Defaults
         of `natural` count as equal. So do the defaults of TLS and the missing values of cleartext."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
-        return (self.natural is None and self.part != "tls") or not self.is_usual(points)
+        return not (self.has_dependent_default and self.is_usual(points))
 
     def _text(self, point: Point) -> str:
         return "/".join(dict.fromkeys(self.quantity.in_column(value) for value in self.values(point)))

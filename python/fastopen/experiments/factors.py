@@ -107,7 +107,7 @@ _NETWORK: Final = (
     ),
     Factor(
         "path", "network", ("path",), q.TEXT,
-        "Middlebox behind the link that breaks TFO or QUIC (docs/paths.md).",
+        "Middlebox behind the link that breaks TFO, TLS, QUIC or IPv6 (docs/paths.md).",
         example="none,drop-syn-data,strip-both", header="path", label="{}", question=True,
     ),
     Factor(
@@ -288,7 +288,7 @@ _ORIGINS_AND_TLS: Final = (
         "certificates", "tls", ("certificates",), q.TEXT_OR_NONE,
         "Kind of the origins' certificates, which sets their size.", example="ecdsa,ml-dsa-44",
         otherwise="a chain of --chain-bytes", header="certifi-\ncates", phrase="{} certificates",
-        absent_phrase="certificates of no kind", natural=lambda _: (None,),
+        absent_phrase="certificates of no kind",
     ),
     Factor(
         "chain_bytes", "tls", ("chain_bytes",), q.BYTES, "Size of the origins' certificate chain.",

@@ -112,8 +112,7 @@ def load_chosen(
             raise InputError("the inputs contain no page")
         first = inputs[0]
         shown = f"see {first}" if is_index(Path(first)) else f"run fastopen page show {first}"
-        message = f"{choice.where!r} matched none of {total:,} pages"
-        raise InputError(message, "--where", f"{shown} for its values")
+        raise InputError(f"{choice.where!r} matches no page", "--where", f"{shown} for its values")
     if choice.sample is not None and choice.sample < len(found):
         ranks = sorted(range(len(found)), key=lambda number: found[number].rank(choice.seed))
         found = [found[number] for number in sorted(ranks[: choice.sample])]

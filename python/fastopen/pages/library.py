@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.common.errors import InputError, collected, nearest, raise_all
+from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
 from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
@@ -289,9 +289,12 @@ class Library:
         remedy = "record the page, or name its folder with --library"
         if near:
             remedy += f". Similar: {', '.join(near[:3])}"
-        if self._unreadable:
-            remedy += f". Skipped {self._unreadable[0].place}: {self._unreadable[0].message}"
-        return InputError(f"no recording of {url}", place, remedy)
+        own = [one for one in self._folders if one != packaged_folder("pages")]
+        folders = ["this folder" if one == Path() else str(one) for one in own]
+        where = f" in {any_of(folders)}" if folders else ""
+        _warn_of(self._unreadable)
+        self._unreadable.clear()
+        return InputError(f"no recording of {url}{where}", place, remedy)
 
 
 def _keys(url: str) -> list[str]:

@@ -195,8 +195,8 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
-    by_default = factor.natural or factor.values
-    having = (one for one in points if factor.applies(one) and by_default(one) != (None,))
+    clear = factor.part == "tls" and factor.name != "tls"  # no setting of TLS applies in cleartext
+    having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:
         return _distinct(map(factor.phrase_at, having))
     return factor.template.format(_distinct(map(factor.text_at, having)))

@@ -31,6 +31,10 @@ from fastopen.report.summary import other_findings, savings_by_name, summarise_r
 
 # More pages are printed as one table, with a row for each page and network.
 PAGES_APART: Final = 8
+# The half-width of intervals, in percentage points, for which the number of needed repeats is computed.
+WANTED_PERCENT: Final = 1.0
+# More outliers are counted, not named.
+NAMED: Final = 3
 # A table of correlations for more networks does not fit into a terminal.
 PLACES_PRINTED: Final = 4
 # The style of a finding, and the indent of its further lines.
@@ -210,11 +214,6 @@ def _ends(experiment: Experiment) -> str:
     commands = (setup.origins.server for setup in experiment.setups)
     servers = dict.fromkeys(PurePath(words[0]).name for words in commands if words)
     return ", ".join([*names, *([f"server {', '.join(servers)}"] if servers else [])])
-
-
-# The half-width of intervals, in percentage points, for which the number of needed repeats is computed.
-WANTED_PERCENT: Final = 1.0
-NAMED: Final = 3
 
 
 def certainty_lines(results: Results) -> Iterator[str]:

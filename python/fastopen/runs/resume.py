@@ -49,7 +49,9 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
     for one, page in zip(kept, pages, strict=False):
         if one.digest() != page.digest():
             same = one.name == page.name
-            found.append(f"another page {page.name}" if same else f"page {one.name} instead of {page.name}")
+            found.append(
+                f"another page {page.name!r}" if same else f"page {one.name!r} instead of {page.name!r}"
+            )
     if len(pages) != len(kept):
         found.append(f"{len(kept)} pages instead of {len(pages)}")
     if found:

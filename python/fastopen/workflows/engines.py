@@ -30,7 +30,7 @@ from fastopen.engines.kernels.store import VARIABLE
 from fastopen.experiments import EngineName, Experiment, Plan, repeats_of, slowed_down
 from fastopen.runs import describe_environment
 
-NO_KERNEL: Final = f"no kernel of the virtual engine is installed ({kernels.BUILD_IT})"
+NO_KERNEL: Final = f"no kernel for the virtual engine is installed ({kernels.BUILD_IT})"
 MIDDLEBOX_IS_OURS: Final = (
     "fastopen's program emulates broken paths, since the kernel's link has no middlebox"
 )
@@ -156,7 +156,7 @@ class EngineSet:
     def _describe(self, plan: Plan, name: EngineName) -> str:
         if name == "host" or self.kernel is None:
             chosen = name not in plan.experiment.engines
-            return f"engine {name}: {NO_KERNEL}" if chosen else f"engine {name}"
+            return f"engine {name}, because {NO_KERNEL}" if chosen else f"engine {name}"
         described = f"engine {name}, kernel {self.kernel.name} (Linux {self.kernel.version})"
         comparisons = {cell.comparison for cell in plan.cells if cell.engine == name}
         once = any(repeats_of(plan.experiment, one) == 1 for one in comparisons)

@@ -276,7 +276,7 @@ def test_what_a_client_does_not_speak_is_refused_by_what_it_can(monkeypatch: pyt
         Setup(tls=Tls())
     with_h2_over_tls = replace(LOADER, http_in_the_clear=frozenset({"1.1"}))
     monkeypatch.setitem(CLIENTS, LOADER.label, with_h2_over_tls)
-    with pytest.raises(ValueError, match="loader needs TLS for HTTP/2"):
+    with pytest.raises(ValueError, match="loader with HTTP/2 only over TLS"):
         Setup(origins=Origins(http="2"))
     assert Setup(origins=Origins(http="2"), tls=Tls()).client.label == "loader"
 

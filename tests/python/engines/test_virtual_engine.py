@@ -112,7 +112,9 @@ def test_auto_is_the_host_without_a_kernel_and_says_why(
     plan = small_plan()
     said = EngineSet.of(plan, None, None).description(plan)
     assert auto_engine(None) == "host"
-    assert said == "engine host: no kernel of the virtual engine is installed (fastopen kernel build)"
+    assert (
+        said == "engine host, because no kernel for the virtual engine is installed (fastopen kernel build)"
+    )
 
 
 def test_a_named_engine_is_not_explained(page: Page, fake_world: Callable[..., Path]) -> None:

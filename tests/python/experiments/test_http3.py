@@ -38,12 +38,12 @@ def test_single_hosts_speak_http3_next_to_others_that_can_use_tfo() -> None:
     assert [arm.name for arm in chosen.arms_of(0)] == ["off", "cold", "warm"]
     with pytest.raises(ValidationError, match=r"a\.test is in both lists"):
         Origins(http2_hosts=["a.test"], http3_hosts=["a.test"])
-    with pytest.raises(ValidationError, match="needs TLS for HTTP/3"):
+    with pytest.raises(ValidationError, match="HTTP/3 always uses TLS"):
         Setup(origins=Origins(http3_hosts=["a.test"]))
 
 
 def test_http3_needs_tls() -> None:
-    with pytest.raises(ValidationError, match="needs TLS for HTTP/3: use --transports=tls "):
+    with pytest.raises(ValidationError, match=r"use --transports=tls, or --http=1\.1"):
         Setup(origins=HTTP3)
 
 
@@ -75,7 +75,7 @@ def test_hosts_of_all_three_versions_go_together() -> None:
 def test_chromium_speaks_it_over_tls() -> None:
     chromium = client_of({"kind": "chromium"})
     assert Setup(client=chromium, origins=HTTP3, tls=Tls(session="early")).origins.all_quic
-    with pytest.raises(ValidationError, match="chromium needs TLS for HTTP/3"):
+    with pytest.raises(ValidationError, match="HTTP/3 always uses TLS"):
         Setup(client=chromium, origins=HTTP3)
 
 

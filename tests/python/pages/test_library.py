@@ -97,13 +97,16 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
     (tmp_path / "my.pages").write_text("example.com\n")
     assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
     (tmp_path / "my.pages").write_text("http://b.test\n")
-    with pytest.raises(InputError, match=r"Skipped .*broken\.har: line 1"):
+    with (
+        pytest.warns(LeftOutWarning, match=r"broken\.har: line 1"),
+        pytest.raises(InputError, match="no recording"),
+    ):
         load_pages([tmp_path / "my.pages"])
 
 
 def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
     (tmp_path / "list.har").write_text("http://nowhere.test/\n")
-    with pytest.raises(InputError, match=r"Skipped .*list\.har: is a list of URLs, not a page"):
+    with pytest.warns(LeftOutWarning, match=r"list\.har: is a list of URLs"), pytest.raises(InputError):
         load_pages([tmp_path / "list.har"])
 
 

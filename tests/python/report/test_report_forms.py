@@ -145,6 +145,17 @@ def test_the_method_gives_every_value_of_what_varies() -> None:
     assert "Tables have a row for each of 2 settings: cleartext, " in text
 
 
+def test_the_method_names_the_kind_of_certificates_and_the_value_none() -> None:
+    setup = {"client": LOADER, "tls": {"certificates": "ecdsa"}}
+    limit = {"rate_bit_per_s": 4_000_000, "queue_bytes": 96_000}
+    network = {"rtt_us": 20_000, "down": limit, "up": limit, "names": "do53"}
+    networks = [{**network, "resolver_rtt_us": us} for us in (None, 50_000)]
+    plan = made_up_plan(PAGES[:1], (20,), repeats=1, setups=[setup], networks=networks)
+    text = "".join(method_paragraphs(source_of(plan)))
+    assert "ecdsa certificates" in text
+    assert "none and 50 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:
     elements = Elements(html(source))
     for tag, attributes in elements.tags:

@@ -209,6 +209,14 @@ def test_reasons_name_the_rows_and_arms_that_they_concern_and_verdicts_the_arms_
     assert verdict_and_reasons({"off"}, {0, 1})[0] == f"No load without TFO is valid{CLEAR}"
 
 
+def test_invalid_loads_of_an_arm_are_counted_once_for_tls_and_cleartext(several_questions: Results) -> None:
+    late = (Reason("link_late", 1, "a packet was 9 ms late"),)
+    cells = [replace(cell, invalid=cell.loads, reasons=late) for cell in several_questions.cells]
+    ((_, count, line),) = invalid_lines(replace(several_questions, cells=cells), cells)
+    assert count == len(cells) == 18
+    assert line.startswith("Invalid: off: 6 of 6 loads, cold: 6 of 6, warm: 6 of 6: link_late")
+
+
 def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:
     setups = [{"tcp": {"congestion_control": name}} for name in ("cubic", "bbr", "reno")]
     plan = made_up_plan([made_up_page("small")], (20, 100), 1, engines=["virtual"], setups=setups)

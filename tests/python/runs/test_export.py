@@ -17,6 +17,7 @@ from fastopen.pages import load_pages
 from fastopen.runs import RunStore
 from fastopen.runs.export import Format, export
 from fastopen.runs.export import formats as export_formats
+from fastopen.runs.export.har import _connection as har_connection
 from fastopen.runs.flat_tables import TABLES
 from made_up_run import load_data, made_up_page, made_up_plan, made_up_run
 from places import GOLDEN
@@ -60,9 +61,18 @@ def test_the_tables_hold_every_load_request_and_connection(kept: Path) -> None:
             assert [one["end_ms"] for one in requests] == [(r.end_ns or 0) / 1e6 for r in record.requests]
             connections = [one for one in tables["connections"] if one["load"] == flat["load"]]
             carried = [one["client_syn_data_acked"] or one["origin_syn_data_acked"] for one in connections]
+            assert [one["address"] for one in connections] == [one.address for one in record.connections]
             assert sum(carried) == flat["syn_data_connections"] == record.syn_data_connections
     (late,) = [one for one in tables["loads"] if not one["valid"]]
     assert late["invalid"] == "link_late: a packet left the link down 9.1 ms later than due"
+
+
+def test_a_har_has_the_address_that_the_client_chose() -> None:
+    hosts = {"a.test": "2001:2:0:19::1"}
+    chosen = har_connection({"id": 1, "host": "a.test", "address": "198.19.0.1"}, hosts)
+    assert chosen["serverIPAddress"] == "198.19.0.1"
+    earlier = har_connection({"id": 1, "host": "a.test"}, hosts)
+    assert earlier["serverIPAddress"] == hosts["a.test"], "runs of earlier versions"
 
 
 def test_csv_says_the_same_as_parquet(kept: Path) -> None:

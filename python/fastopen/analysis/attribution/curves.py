@@ -23,7 +23,7 @@ class Place:
     name: str
     """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
-    """The same values as a phrase in a sentence: `at 20 ms`, `for 1 % loss`."""
+    """A phrase with these values in a sentence: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """The value that tables show for each varying factor, by the factor's name."""

@@ -28,7 +28,8 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted this factor times the segments of the faster load.
+# Losses explain a slower load if it retransmitted more segments than this factor times those of the faster
+# load.
 MORE_LOST: Final = 1.25
 # A direction of the link that is busy for a smaller fraction of the load time has room for more bytes.
 BUSY_MIN: Final = 0.75
@@ -237,7 +238,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions; empty if MORE_LOST times those of `before` are not exceeded."""
+    """Return a clause on retransmissions; empty unless `after` has more than MORE_LOST times as many."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""

@@ -140,7 +140,7 @@ def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterato
     """Yield a setting for each factor that differs. Defaults that follow from other settings in both runs are
     left out, unless all are such defaults."""
     every = [*points(before), *points(after)]
-    independent = [one for one in differing if one.natural is None or not one.is_usual(every)]
+    independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:
         texts = [factor.text_at(points(side)[0]) for side in (before, after)]
         named = [f"{text} {factor.unit}" if factor.unit and text else text for text in texts]

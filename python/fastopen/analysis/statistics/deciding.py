@@ -53,9 +53,9 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment is a
     full cross of its factors, so the sums of squares between groups can be added.
     """
-    preferred = treatments_of(results.experiment.arms)[:1]
+    preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
-    judged = [cell for cell in known if cell.cell.arm in preferred]
+    judged = [cell for cell in known if cell.cell.arm.name in preferred]
     levels_of = {factor: _levels(results, factor, judged) for factor in results.factors.varying}
     alike = grouped(
         (frozenset(frozenset(cell.cell.index for cell in level.cells) for level in levels), factor)

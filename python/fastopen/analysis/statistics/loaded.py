@@ -12,7 +12,7 @@ from fastopen.experiments import as_recorded
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
 """A request's encryption, and its HTTP version. The last value is True if the recording names this version,
-False if it names none, and None if the experiment sets the version."""
+False if it names none, and None unless HTTP version and security are those of the recording."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:

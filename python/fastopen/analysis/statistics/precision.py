@@ -84,5 +84,6 @@ def more_pairs(result: CellResult, wanted_percent: float) -> int:
         return max(1, FULL_MIN - result.pairs)
     if width <= wanted_percent:
         return 0
-    needed = pairs_needed(result, wanted_percent) or 0
+    needed = pairs_needed(result, wanted_percent)
+    assert needed is not None
     return max(1, min(needed, STEP_MAX * result.pairs) - result.pairs)

@@ -85,7 +85,7 @@ class Pruning:
     bytes: int | None = None
     """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the Maker (program and kernel) whose results are kept; None keeps all results."""
+    """The digest of the Maker (program and kernel) whose results are kept; None: those of any Maker."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:

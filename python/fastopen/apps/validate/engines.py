@@ -37,7 +37,7 @@ from fastopen.runs import RunStore
 from fastopen.workflows.differences import TwoTimes
 from fastopen.workflows.run import ExecutedRun, run_in_memory
 
-# Delayed acknowledgements wait for a tick of the kernel's clock, of which there are 250 per second.
+# Delayed acknowledgements wait for a tick of the kernel's clock, which has 250 ticks per second.
 TICK_MS: Final = 4.0
 # The longest computing time for a request on the host. In virtual time, computing takes no time.
 REQUEST_MS: Final = 0.5

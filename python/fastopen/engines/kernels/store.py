@@ -117,7 +117,9 @@ def _named(asked: str | None) -> Kernel:
         return by_name[_only(asked, list(by_name))]
     if not usable:
         broken = f"; {damaged[0].reason}" if damaged else ""
-        raise MachineError(f"no kernel for the virtual engine is installed{broken}", f"run {BUILD_IT}")
+        raise MachineError(
+            f"this needs the virtual engine, and no kernel for it is installed{broken}", f"run {BUILD_IT}"
+        )
     return usable[0]
 
 

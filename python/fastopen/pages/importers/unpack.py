@@ -27,7 +27,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
         try:
             body = decode(body)
         except _DAMAGE:
-            # Markup and scripts have no control characters. The first bytes of a coded body have some.
+            # Markup and scripts have no bytes below 9 (tab), but the first bytes of most coded bodies have.
             return body if body and all(byte >= 9 for byte in body[:512]) else None
         budget.spend(len(body))
     return body

@@ -90,7 +90,8 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
     try:
         pictures = [_picture(frame.jpeg) for frame in browser.frames]
     except (OSError, ValueError, SyntaxError):
-        raise InputError("a stored picture is damaged", str(place), "load again with --filmstrip") from None
+        remedy = "load the page again with fastopen run --filmstrip"
+        raise InputError("a stored picture is damaged", str(place), remedy) from None
     size = pictures[-1].size
     return Film(
         label=ARMS[arm].label,

@@ -176,7 +176,8 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
         return None
     without = flight.secured_connections - flight.early_connections - len(flight.early_beyond_syn_bytes)
-    kept = min(tls.tickets, client.type.tickets_kept or tls.tickets)
+    most = client.type.tickets_kept
+    kept = tls.tickets if most is None else min(tls.tickets, most)
     if not without or flight.most_to_a_host <= kept:
         return None
     have, remedy = f"an origin sends {plural(kept, 'ticket')}", " (--tickets)"

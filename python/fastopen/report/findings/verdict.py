@@ -244,9 +244,9 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
     for kind, struck in by_kind.items():
         places = [row for row in rows if any(cell.cell.comparison == row for cell, _ in struck)]
         counts: list[str] = []
-        for arm, loads in grouped((cell.cell.arm, reason.loads) for cell, reason in struck).items():
-            total = sum(cell.loads for cell in of_arm(cells, arm) if cell.cell.comparison in places)
-            counts.append(f"{arm.name}: {sum(loads)} of {total if counts else plural(total, 'load')}")
+        for arm, loads in grouped((cell.cell.arm.name, reason.loads) for cell, reason in struck).items():
+            total = sum(cell.loads for cell in of_arm(cells, ARMS[arm]) if cell.cell.comparison in places)
+            counts.append(f"{arm}: {sum(loads)} of {total if counts else plural(total, 'load')}")
         where = f" in {len(places)} of {len(rows)} rows"
         if len(places) == len(rows):
             where = ""

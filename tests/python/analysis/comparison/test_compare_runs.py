@@ -67,6 +67,11 @@ def test_a_setting_that_each_run_has_once_is_named_and_cells_match_by_what_remai
     assert len(found.cells) == 6
 
 
+def test_settings_of_tls_that_a_cleartext_run_lacks_are_not_differences(tmp_path: Path) -> None:
+    found = compared(run(tmp_path / "a", setups=[{}]), run(tmp_path / "b", setups=[{"tls": {}}]))
+    assert [setting.name for setting in found.settings] == ["use of TLS", "security"]
+
+
 def test_of_a_sweep_the_common_values_are_compared_and_the_others_named(tmp_path: Path) -> None:
     found = compared(run(tmp_path / "a", rtts_ms=(20, 100)), run(tmp_path / "b", rtts_ms=(100, 200)))
     assert {cell.where for cell in found.cells} == {"100 ms"}

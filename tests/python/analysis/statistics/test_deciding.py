@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from fastopen.analysis.statistics import CellResult, Results, collect, deciding_factor
 from fastopen.report.findings.deciding import findings
@@ -11,9 +14,10 @@ from made_up_run import fill, made_up_page, made_up_plan
 LOSSES = (0.0, 0.01, 0.02)
 
 
-def swept(saving: Callable[[CellResult, float], float]) -> Results:
+def swept(saving: Callable[[CellResult, float], float], **experiment: Any) -> Results:
     """Return results for two RTTs and three rates of loss. `saving` returns the improvement of a cell."""
-    plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), rates_mbit=(4, 4, 4), repeats=1)
+    pages = [made_up_page("one")]
+    plan = made_up_plan(pages, rtts_ms=(20, 100), rates_mbit=(4, 4, 4), repeats=1, **experiment)
     networks = [
         network.model_copy(
             update={way: getattr(network, way).model_copy(update={"loss": loss}) for way in ("down", "up")},
@@ -43,16 +47,17 @@ def swept(saving: Callable[[CellResult, float], float]) -> Results:
             if cell.cell.arm.fast_open
             else cell
         )
-    experiment = results.experiment.model_copy(update={"networks": networks})
-    return replace(results, cells=cells, experiment=experiment)
+    varied = results.experiment.model_copy(update={"networks": networks})
+    return replace(results, cells=cells, experiment=varied)
 
 
 def warm(results: Results) -> Sequence[CellResult]:
     return [cell for cell in results.cells if cell.cell.arm.cookies == "warm"]
 
 
-def test_the_factor_that_explains_most_of_the_savings_decides() -> None:
-    results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2)
+@pytest.mark.parametrize("setup", [{}, {"tls": {}}])
+def test_the_factor_that_explains_most_of_the_savings_decides(setup: dict[str, Any]) -> None:
+    results = swept(lambda cell, loss: 12 - 700 * loss + cell.cell.network % 2, setups=[setup])
     found = deciding_factor(results, warm(results))
     assert found is not None
     assert found.factor.name == "loss"

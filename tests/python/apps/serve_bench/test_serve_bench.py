@@ -180,4 +180,4 @@ def test_a_server_that_is_none_is_refused_in_words() -> None:
         done = fastopen("serve-bench", "--rates", "1", "--server", words)
         assert done.returncode == 2
         assert said in done.stderr
-    assert "works only with --server" in fastopen("serve-bench", "--rates", "1", "--server-listen").stderr
+    assert "needs --server" in fastopen("serve-bench", "--rates", "1", "--server-listen").stderr

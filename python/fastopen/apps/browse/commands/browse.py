@@ -34,7 +34,7 @@ def command(
             list(folder.iterdir())
         except FileNotFoundError:
             raise InputError(
-                "no such folder", str(folder), "give a folder of runs, or none for yours"
+                "no such folder", str(folder), "give a folder of runs, or none to browse your kept runs"
             ) from None
         except OSError as error:
             raise unreadable(folder, error) from None

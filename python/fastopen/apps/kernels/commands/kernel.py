@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints each stage. On a terminal, this is at its end and with its duration, elsewhere at its start."""
+    """Prints each stage: on a terminal when it ends, with its duration; elsewhere when it starts."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0

@@ -116,7 +116,7 @@ def command(
     asked = read_bench(bench, changes)
     words = _words(server)
     if server_listen and words is None:
-        raise InputError("works only with --server", "--server-listen", "drop it")
+        raise InputError("needs --server", "--server-listen", "add it, or drop this")
     chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
     with LiveBar(errors_console(), quiet or json) as bar:
 

@@ -75,7 +75,7 @@ def prune_store(
         raise InputError(str(error), "--size") from None
     own = _own(kernel) if others else None
     if others and own is None:
-        raise MachineError("no kernel of the virtual engine is installed", kernels.BUILD_IT)
+        raise MachineError("no kernel for the virtual engine is installed", kernels.BUILD_IT)
     asked = Pruning(None if days is None else days * DAY_S, most, own)
     removed, freed = prune(store, asked, time())
     print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
