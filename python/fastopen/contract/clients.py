@@ -195,7 +195,7 @@ _TOOLS: Final = (
     _tool(
         "curl",
         "all `{urls}` in parallel: `--connections-per-host` at a time over **all** hosts",
-        command_line=f"curl --silent --show-error --globoff --http{HTTP} --parallel"
+        command_line=f"curl --no-progress-meter --globoff --http{HTTP} --parallel"
         f" --parallel-max {CONNECTIONS} {KEEP_ALIVE} {URLS}",
         closed="--header 'Connection: close'",
         # With plain `3`, curl also tries HTTP/2 after 200 ms.
