@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf, isclose, isfinite
 from typing import Any, Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
+from fastopen.contract import InvalidKind
 from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
@@ -31,13 +33,15 @@ class Payoff:
     saved_ms: float
     """The median over pairs of loads on the open path."""
     cost_ms: float
-    """The median time that TFO costs behind the middlebox. It is negative if TFO saves time there."""
+    """The median time that TFO costs behind the middlebox: negative if TFO saves time there, infinite if no
+    load with TFO finishes there."""
     otherwise: str = ""
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
         """Return the mean saving if this share of paths, 0 to 1, is broken and `visits` share the cost."""
-        return (1 - share) * self.saved_ms - share * self.cost_ms / visits
+        cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
+        return (1 - share) * self.saved_ms - cost_ms
 
     def break_even_share(self, visits: int = 1) -> float | None:
         """Return the share of broken paths, 0 to 1, below which TFO saves time on average; 0 if TFO saves
@@ -58,9 +62,10 @@ class Payoff:
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
-        names = ("page", "rtt_ms", "arm", "path", "otherwise", "saved_ms", "cost_ms")
+        names = ("page", "rtt_ms", "arm", "path", "otherwise", "saved_ms")
         return {
             **{name: getattr(self, name) for name in names},
+            "cost_ms": self.cost_ms if isfinite(self.cost_ms) else None,
             "break_even_share": self.break_even_share(),
             "break_even_share_negative_cache": self.break_even_share(visits),
             "one_handshake_share": self.one_handshake_share,
@@ -96,9 +101,18 @@ def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
 def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
     return len(some) == len(others) and all(
         (one.rtt_ms, one.otherwise) == (other.rtt_ms, other.otherwise)
-        and abs(one.cost_ms - other.cost_ms) < ALIKE_MS
+        and isclose(one.cost_ms, other.cost_ms, rel_tol=0.0, abs_tol=ALIKE_MS)
         for one, other in zip(some, others, strict=True)
     )
+
+
+def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
+    """Yield the indices of cells in which no load finished, although loads without TFO did."""
+    usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
+    for result in cells:
+        unfinished = sum(reason.loads for reason in result.reasons if reason.kind == InvalidKind.INCOMPLETE)
+        if result.cell.comparison in usual and 0 < result.loads == unfinished:
+            yield result.cell.index
 
 
 def _payoffs(results: Results) -> Iterator[Payoff]:
@@ -111,13 +125,15 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
         otherwise = networks[cell.network].model_copy(update={"path": "none", "path_hosts": None})
         return (cell.page, repr(otherwise), cell.setup, cell.engine, cell.arm.name)
 
+    unloaded = set(_never_loaded(results.cells))
     opened = {compared(one): one for one in treatments if networks[one.cell.network].path == "none"}
     for result in treatments:
         network = networks[result.cell.network]
         free = opened.get(compared(result))
         if network.path in ("none", *QUIC_PATHS) or network.path_share < 1:
             continue
-        if free is None or free.saved_ms is None or result.saved_ms is None:
+        saved_ms = -inf if result.cell.index in unloaded else result.saved_ms
+        if free is None or free.saved_ms is None or saved_ms is None:
             continue
         yield Payoff(
             page=result.cell.page,
@@ -125,6 +141,6 @@ def _payoffs(results: Results) -> Iterator[Payoff]:
             arm=result.cell.arm.name,
             path=network.path,
             saved_ms=free.saved_ms,
-            cost_ms=-result.saved_ms,
+            cost_ms=-saved_ms,
             otherwise=", ".join(results.factors.phrases(result.cell, others)),
         )

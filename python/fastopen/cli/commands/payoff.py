@@ -1,12 +1,13 @@
 """Define `fastopen payoff`: compute the share of broken paths at which TCP Fast Open stops paying."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
-from fastopen.analysis.statistics import Results, collect, payoffs
+from fastopen.analysis.statistics import Payoff, Results, collect, payoffs
 from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.cli.tables import print_grid
@@ -48,7 +49,7 @@ def command(
     rows = (
         (
             *(one.page, one.path, ARMS[one.arm].short_label, *([one.otherwise] if several else [])),
-            *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", f"{one.cost_ms:.1f}"),
+            *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", _cost(one)),
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
         for one in found
@@ -56,6 +57,10 @@ def command(
     print_grid(listing(columns, rows))
     for sentence in _sentences(results, visits):
         console().print(Text(sentence))
+
+
+def _cost(one: Payoff) -> str:
+    return f"{one.cost_ms:.1f}" if isfinite(one.cost_ms) else "never loads"
 
 
 def _share(share: float | None) -> str:

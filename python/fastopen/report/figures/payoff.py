@@ -1,6 +1,7 @@
 """Plot the mean saving by TFO over all paths against the share of broken paths."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any, Final
 
 import altair as alt
@@ -22,7 +23,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 def mean_saving_over_paths(source: Source) -> Figure | None:
     """Draw a panel for each page and kind of path, two lines for each network; None if TFO costs no time."""
-    costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and one.cost_ms > 0)
+    costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
     rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]

@@ -1,6 +1,7 @@
 """Report for each kind of broken path whether TFO saves time on average, in one or two sentences."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final
 
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, Results, by_cost, payoffs
@@ -25,6 +26,15 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
+    if never := [one for one in found if one.cost_ms == inf]:
+        where = "" if len(never) == len(found) else f" on {len(never)} of {len(found)} networks"
+        yield (
+            f"Behind {' or '.join(paths)} no load with TFO and {HEADLINE.cookies} cookies finishes{where},"
+            " but loads without TFO do: there it pays only if no path is broken in this way."
+        )
+    found = [one for one in found if one.cost_ms < inf]
+    if not found:
+        return
     cost, saved = (span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
     shares = [100 * share for one in found if (share := one.break_even_share()) is not None]
     behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies costs"

@@ -1,13 +1,15 @@
 """The percentage of broken paths at which TFO stops paying off."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import fastopen
-from fastopen.analysis.statistics import Payoff, by_cost, collect, payoffs
+from fastopen.analysis.statistics import CellResult, Payoff, Reason, by_cost, collect, payoffs
 from fastopen.experiments import networks_asked
+from fastopen.report.findings.broken_paths import findings as broken_paths
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -61,6 +63,34 @@ def test_the_mean_saving_is_none_where_it_stops_paying() -> None:
         assert share is not None
         assert payoff.mean_saving_ms(share, visits) == pytest.approx(0.0)
     assert payoff.mean_saving_ms(0.0) == 100.0
+
+
+def test_a_path_where_only_loads_without_tfo_finish_is_never_worth_it(tmp_path: Path) -> None:
+    networks = [one.model_dump() for one in networks_asked(rtt="20ms", path="none,drop-syn-data")]
+    folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")], networks=networks))
+    with RunStore.open(folder) as store:
+        results = collect(store)
+
+    def stuck(one: CellResult) -> CellResult:
+        reasons = (Reason("incomplete", one.loads, "it did not end"),)
+        return replace(one, invalid=one.loads, reasons=reasons, plts_ms={}, saved_ms=None)
+
+    def found(*arms: str) -> dict[str, Payoff]:
+        broken = [
+            stuck(one) if one.cell.network == 1 and one.cell.arm.name in arms else one
+            for one in results.cells
+        ]
+        changed = replace(results, cells=broken)
+        assert len(list(broken_paths(changed, "p"))) == (0 if "off" in arms else 1)
+        return {one.arm: one for one in payoffs([changed])}
+
+    warm = found("warm")["warm"]
+    assert (warm.cost_ms, warm.break_even_share(), warm.as_json(10)["cost_ms"]) == (math.inf, 0.0, None)
+    assert warm.mean_saving_ms(0.0) == warm.saved_ms
+    assert [paths for paths, _ in by_cost([warm, replace(warm, path="block-ipv6")])] == [
+        ["drop-syn-data", "block-ipv6"]
+    ]
+    assert found("off", "cold", "warm") == {}
 
 
 def test_paths_that_cost_the_same_stand_together() -> None:
