@@ -347,7 +347,8 @@ def check_hosts(
     named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
         named += [("extra_rtt", network.host_extra_rtt_us), ("path_hosts", network.path_hosts or ())]
-    named += [("server_hosts", setup.origins.server_hosts or ()) for setup in experiment.setups]
+    for key in ("http2_hosts", "http3_hosts", "server_hosts"):
+        named += [(key, getattr(setup.origins, key) or ()) for setup in experiment.setups]
     for factor, hosts in named:
         if unknown := [host for host in hosts if host not in known]:
             place, remedy = place_of(BY_NAME[factor]), "fastopen page show lists the hosts of a page"
