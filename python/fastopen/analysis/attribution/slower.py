@@ -43,6 +43,12 @@ class _Carried:
     """The figures of a request and its connection that may explain a delay."""
 
     took_ns: int
+    waited_ns: int
+    """Time from the moment when the client could request the resource until it sent the request."""
+    early: bool
+    """True if the request was sent as early data of TLS."""
+    without_session: bool
+    """True if the request opened its connection, over TLS, and the client had no session to resume."""
     before_bytes: int
     """Body bytes that had arrived on the connection when the request was sent."""
     syn_retransmitted: bool
@@ -190,6 +196,16 @@ def reason_between(
         return ""
     was, now = _carried(page, before), _carried(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
+    for index in on_path:
+        late_ns = _without_early_data(was.get(index), now.get(index))
+        if late_ns and late_ns >= EXPLAINS_MIN * (after.plt_ns - before.plt_ns):
+            with_tfo = "tfo" in after.transport and "tfo" not in before.transport
+            earlier = ", which TFO made a round trip earlier" if with_tfo else ""
+            return (
+                f"{request_name(page, index)}, on the critical path, ends {time(late_ns / 1e6)} later: it"
+                " could not be early data, because no session ticket was left for the ClientHello of its"
+                f" connection{earlier}"
+            )
     longer = {
         index: now[index].took_ns - was[index].took_ns for index in on_path if index in was and index in now
     }
@@ -203,6 +219,14 @@ def reason_between(
     met = _met(page, before, after, worst, EXPLAINS_MIN * longer[worst], down_bit_per_s)
     why = _why(was[worst], now[worst], page.resources[worst].body_bytes, met)
     return f"{opening}: {why}" if why else _load_retransmitted(before, after)
+
+
+def _without_early_data(was: _Carried | None, now: _Carried | None) -> int:
+    """Return the time in nanoseconds by which a request ends later if it was early data and is no longer, for
+    want of a session ticket; 0 for other requests."""
+    if was is None or now is None or not (was.early and now.without_session):
+        return 0
+    return now.waited_ns + now.took_ns - was.waited_ns - was.took_ns
 
 
 def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
@@ -291,8 +315,12 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         earlier = [one for one in on_it if one.end_ns is not None and one.end_ns <= span[0]]
         carrier = connections.get(request.connection)
         client, origin = (None, None) if carrier is None else (carrier.client, carrier.origin)
+        tls = None if carrier is None else carrier.tls
         found[request.resource] = _Carried(
             took_ns=span[1] - span[0],
+            waited_ns=span[0] - (span[0] if request.queued_ns is None else request.queued_ns),
+            early=not earlier and tls is not None and tls.early_bytes > 0,
+            without_session=not earlier and tls is not None and not tls.resumed,
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
             syn_retransmitted=not earlier
             and client is not None

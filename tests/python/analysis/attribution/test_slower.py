@@ -9,6 +9,7 @@ import pytest
 
 from fastopen.analysis.attribution import where_slower, with_reasons
 from fastopen.analysis.statistics import Reasons, Results, collect
+from fastopen.common.phrases import NBSP
 from fastopen.contract import LoadRecord
 from fastopen.pages import Page
 from fastopen.report.findings import Finding, page_findings
@@ -173,6 +174,29 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
     results = slower_cold(lost_elsewhere)
     (reason,) = results.reasons.of_cells.values()
     assert reason.endswith(" of the load had to be retransmitted, compared with 0")
+
+
+@pytest.mark.parametrize(("resumed", "explained"), [(False, True), (True, False)])
+def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
+    resumed: bool, explained: bool
+) -> None:
+    def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
+        secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}
+        sizes = {"alpn": None, "hello_bytes": 300, "sent_bytes": 700, "received_bytes": 900}
+        own = {**data["connections"][-1], "id": 99}
+        own["tls"] = {**secured, **sizes, "resumed": resumed, "early_bytes": early_bytes}
+        data["connections"].append(own)
+        data["requests"][LAST]["connection"] = 99
+
+    def late(data: dict[str, Any]) -> None:
+        over_tls(data, 0, resumed)
+        data["requests"][LAST]["sent_ns"] += 300 * MS
+
+    results = slower_cold(late, without=lambda data: over_tls(data, 400, True))
+    reasons = [*results.reasons.of_cells.values()]
+    assert [f"ends 300{NBSP}ms later" in reason and "ticket" in reason for reason in reasons] == [
+        True
+    ] * explained
 
 
 def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
