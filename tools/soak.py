@@ -130,7 +130,7 @@ def asked_of(rng: random.Random) -> dict[str, str]:
     }
     if rng.random() < 0.7:
         asked["tls"] = rng.choice(("none", "1.2", "1.3"))
-        asked["security"] = rng.choice(("all", "recorded"))
+        asked["security"] = rng.choice(("tls", "recorded"))
     now_and_then: dict[str, Callable[[], str]] = {
         "loss": lambda: f"{rng.choice((0.1, 1, 3, 10))}%",
         "jitter": lambda: f"{_log(rng, 1, 40)}ms",

@@ -169,7 +169,7 @@ impl Observations<'_> {
                 ),
             }
         } else if self.requests.is_empty() {
-            invalid!(reasons, Incomplete, "the client asked for nothing of the page");
+            invalid!(reasons, Incomplete, "the client requested nothing of the page");
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
             let resource = &self.page.resources[request.resource];

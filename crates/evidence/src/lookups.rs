@@ -84,7 +84,7 @@ impl Observations<'_> {
         let repeated = LOOKUP_TIMEOUT.as_nanos() as u64 * queries.saturating_sub(1) as u64;
         let early = lookup.answered_ns.is_some_and(|at| at < lookup.asked_ns + repeated);
         if early && !self.foreign && resolver.answers == *queries && !lost {
-            return Some(format!("{host}: was asked for {queries} times"));
+            return Some(format!("{host}: was looked up {queries} times"));
         }
         if self.foreign {
             return None;

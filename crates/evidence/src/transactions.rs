@@ -205,7 +205,7 @@ impl Seen<'_> {
         }
         let asked = self.of_origins("TCPFastOpenCookieReqd");
         if asked < *answered && !self.is_disturbed() {
-            invalid!(reasons, CountersDisagree, "{asked} cookies were asked for by {answered} new clients");
+            invalid!(reasons, CountersDisagree, "{answered} new clients requested {asked} cookies");
         }
     }
 

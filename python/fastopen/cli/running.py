@@ -262,7 +262,7 @@ def _say_done_again(run: ExecutedRun) -> None:
         print_message(f"{done} after {plural(again, 'retry', 'retries')}: {why}")
     if run.tasks_lost:
         tasks = "1 task was" if run.tasks_lost == 1 else f"{run.tasks_lost} tasks were"
-        print_message(f"{tasks} split and sent again, since a worker died")
+        print_message(f"{tasks} split and submitted again, because a worker died")
 
 
 def _say_store(store: ResultsStore, *, quiet: bool) -> None:

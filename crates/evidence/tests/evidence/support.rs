@@ -234,7 +234,7 @@ impl Load {
             tcp: &self.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
-            unfinished: (!self.finished).then_some("not finished in the time given"),
+            unfinished: (!self.finished).then_some("not finished within the time limit"),
             counters: &self.counters,
             link: &self.link,
             recorded: false,

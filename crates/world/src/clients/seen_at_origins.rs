@@ -198,7 +198,7 @@ impl ConnectionRecords {
         let id = self.numbers.get(&served.request.four_tuple).copied();
         let connection = id.map(|id| &self.records[id]).filter(|_| first);
         let error = if id.is_none() {
-            Some("it came on a connection of before the load".to_owned())
+            Some("it arrived on a connection that was opened before the load".to_owned())
         } else if served.written.last_byte_ns.is_none() {
             Some(format!("the answer was cut off after {} bytes of its body", served.written.body_bytes))
         } else {

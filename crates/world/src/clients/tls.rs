@@ -27,7 +27,8 @@ pub fn connect(
     stream: impl Duplex,
     secured: impl Fn(TlsRecord) + Send + 'static,
 ) -> io::Result<TlsStream<Box<dyn Duplex>>> {
-    let name = server_name(host).ok_or_else(|| io::Error::other(format!("{host} is no name for TLS")))?;
+    let name = server_name(host)
+        .ok_or_else(|| io::Error::other(format!("{host} is not a valid server name for TLS")))?;
     let (stream, counters) = counted::<Traffic>(stream);
     TlsStream::connect(config, name, Box::new(stream) as Box<dyn Duplex>, move |handshake| {
         let traffic = counters.with(|traffic| *traffic);

@@ -44,8 +44,9 @@ impl MemoryGuard {
     /// Returns an error message if the guard has killed processes since the last call; otherwise None.
     pub fn reason(&self) -> Option<String> {
         let exceeded = self.exceeded.swap(false, Ordering::SeqCst);
-        exceeded
-            .then(|| format!("out of memory: the programs of others had more than {} GiB", MOST_BYTES >> 30))
+        exceeded.then(|| {
+            format!("out of memory: client and server programs used more than {} GiB", MOST_BYTES >> 30)
+        })
     }
 }
 

@@ -161,7 +161,7 @@ impl World<'_> {
     /// Restores the settings that earlier transactions may have changed. Fails after a flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
-            let message = "loads: one comes after a flood, whose half-open connections would count";
+            let message = "loads: none can follow a flood, because its half-open connections would count";
             return Err(Failure::new(Fault::Input, message));
         }
         self.settle()?;

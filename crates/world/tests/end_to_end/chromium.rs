@@ -373,7 +373,7 @@ fn a_page_that_hangs_times_out_and_the_next_load_has_a_new_browser() {
         let load = run.load(id);
         assert_eq!(load["invalid"][0]["kind"], "incomplete", "{run}");
         let detail = load["invalid"][0]["detail"].as_str().unwrap_or_default();
-        assert!(detail.starts_with("no load event in the time given"), "{detail}");
+        assert!(detail.starts_with("no load event within the time limit"), "{detail}");
     }
     assert_eq!(run.code, Some(0), "{run}");
 }

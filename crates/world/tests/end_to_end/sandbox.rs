@@ -249,7 +249,7 @@ fn a_client_whose_processes_take_too_much_memory_together_ends_its_load_with_the
     let job = with(job(&page(&[root(100)]), &network(0), &["tcp"]), json!({"client": client}));
     let run = run(&job);
     let reason = &run.load("tcp")["invalid"][0]["detail"];
-    assert_eq!(reason, "out of memory: the programs of others had more than 2 GiB", "{run}");
+    assert_eq!(reason, "out of memory: client and server programs used more than 2 GiB", "{run}");
 }
 
 fn load_in_chromium(html: &str) -> Option<Value> {

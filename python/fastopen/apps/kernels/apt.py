@@ -231,4 +231,4 @@ def _complaint(stderr: str) -> str:
     """Return apt's last error, or the last line that it printed if there is no error."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
-    return (errors or lines or ["apt says nothing"])[-1].removeprefix("E: ")
+    return (errors or lines or ["apt printed nothing"])[-1].removeprefix("E: ")

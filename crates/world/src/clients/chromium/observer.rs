@@ -115,7 +115,7 @@ impl<'a> LoadObserver<'a> {
             .find_map(url)
             .map_or_else(String::new, |url| format!(", waiting for {url}"));
         let what = if self.loaded { "requests went on" } else { "no load event" };
-        format!("{what} in the time given{waits}")
+        format!("{what} within the time limit{waits}")
     }
 
     /// Handles an event of the `DevTools` protocol.

@@ -38,7 +38,7 @@ pub(super) struct Event {
 pub(super) enum PipeError {
     #[error("the browser has ended")]
     Ended,
-    #[error("the browser did not answer in the time given")]
+    #[error("the browser did not answer within the time limit")]
     TimedOut,
     /// The browser reports an error.
     #[error("{0}")]

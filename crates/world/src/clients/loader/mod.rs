@@ -536,12 +536,10 @@ impl PageLoad {
             record.error = match scheduler.state(resource) {
                 ResourceState::Ended(_) | ResourceState::NotSelected => None,
                 ResourceState::Failed(_) => record.error.take().or_else(|| connection_error.clone()),
-                ResourceState::NeverRequested => {
-                    Some("never asked for, since what leads to it failed".into())
-                }
-                ResourceState::Requested => Some("no answer in the time given".into()),
+                ResourceState::NeverRequested => Some("not requested, because its initiator failed".into()),
+                ResourceState::Requested => Some("no response within the time limit".into()),
                 ResourceState::Unknown | ResourceState::Processing => {
-                    Some("not asked for in the time given".into())
+                    Some("not requested within the time limit".into())
                 }
             };
         }
@@ -556,7 +554,7 @@ impl PageLoad {
         let loaded = Loaded {
             start_ns: self.start_ns,
             plt_ns: scheduler.plt(),
-            unfinished: (!scheduler.is_finished()).then(|| "not finished in the time given".into()),
+            unfinished: (!scheduler.is_finished()).then(|| "not finished within the time limit".into()),
             seen_at: SeenAt::Client,
             unmatched: Vec::new(),
             requests: records,

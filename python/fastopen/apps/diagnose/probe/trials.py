@@ -101,7 +101,7 @@ class ClientFail(StrEnum):
     NONE = "none"
     COOKIE_UNAVAILABLE = "cookie unavailable"
     DATA_NOT_ACKED = "data not acknowledged"
-    SYN_RETRANSMITTED = "SYN sent again"
+    SYN_RETRANSMITTED = "SYN retransmitted"
 
 
 @dataclass(frozen=True)
