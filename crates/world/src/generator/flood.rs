@@ -18,10 +18,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Target;
 use crate::network::addresses::{Prefix, client_address};
 
-/// Number of the flood's first address among the client's addresses.
+/// Number of the flood's first address, as for [`client_address`].
 const FIRST_ADDRESS: u16 = 0xfe00;
-/// Number of the flood's addresses. A kernel keeps the cookies of at most six clients for one server:
-/// `tcp_metrics` has a list for each server's address, whose length `TCP_METRICS_RECLAIM_DEPTH` limits.
+/// Count of the flood's addresses. A kernel keeps the cookies of at most six clients for one server, because
+/// `TCP_METRICS_RECLAIM_DEPTH` limits the list that `tcp_metrics` has for each server's address.
 pub const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
@@ -29,7 +29,7 @@ const RAW: i32 = 255;
 const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
-/// Maximum time between two checks whether the flood is to stop, in nanoseconds.
+/// Maximum time between two checks of the flag that stops the flood, in nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
 
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
@@ -49,7 +49,7 @@ pub fn network(ip: Version) -> Prefix {
 #[derive(Clone)]
 pub struct Source {
     pub address: IpAddr,
-    /// The cookie. SYNs without a cookie have no data.
+    /// The Fast Open cookie; None to send SYNs without cookie and data.
     pub cookie: Option<Vec<u8>>,
 }
 
@@ -59,7 +59,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Starts the flood from the calling thread's namespace.
+    /// Starts a thread that sends SYNs to `target` from the calling thread's network namespace.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();
@@ -84,7 +84,7 @@ impl Flood {
                 let from = SocketAddr::new(source.address, port as u16);
                 let sequence = (spread(number) >> 32) as u32;
                 let packet = syn(from, server, sequence, source.cookie.as_deref(), &data);
-                // An IPv6 raw socket takes no port, so the port must be 0.
+                // With an IPv6 raw socket, the kernel refuses a destination address with a port.
                 socket.send_to(&packet, &SocketAddr::new(server.ip(), 0).into())?;
             }
             Ok(0)

@@ -27,7 +27,7 @@ const MOST_AT_ONCE: usize = 20_000;
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
-/// The token of the timer's event.
+/// The epoll token of the timer. Other tokens are indices of `under_way`.
 const TIMER: u64 = u64::MAX;
 
 /// A server and a request to it.
@@ -38,7 +38,7 @@ pub struct Target {
     pub answer: (u16, u64),
 }
 
-/// The load to generate.
+/// The load to generate: its requests, arrival times and duration.
 pub struct Load {
     /// The targets, which are requested in turn.
     pub targets: Vec<Target>,
@@ -179,7 +179,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues the transaction at this index. If it ends in a closed loop, its client begins the next.
+    /// Continues the transaction at this index. In a closed loop, its end begins the client's next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);

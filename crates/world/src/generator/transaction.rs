@@ -50,7 +50,7 @@ impl<'a> Transaction<'a> {
         token: u64,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(from), Type::STREAM.nonblocking(), None)?;
-        // Connections to several hosts share a port.
+        // Connections to different servers may use the same port.
         socket.set_reuse_address(true)?;
         socket.bind(&from.into())?;
         if fastopen {
@@ -108,7 +108,7 @@ impl<'a> Transaction<'a> {
         tcp::info(&self.socket).ok()
     }
 
-    /// Makes the kernel reset the connection when the transaction is dropped.
+    /// Makes the kernel reset the connection when this transaction is dropped.
     pub(super) fn reset(&self) {
         let _ = self.socket.set_linger(Some(Duration::ZERO));
     }
@@ -125,7 +125,7 @@ fn is_not_yet(error: &io::Error) -> bool {
 /// The received part of a response.
 #[derive(Default)]
 struct Answer {
-    /// The incomplete head; empty when the head is complete.
+    /// The part of the head that was received so far; empty once the head is complete.
     head: Vec<u8>,
     status: Option<u16>,
     body_bytes: u64,

@@ -1,5 +1,5 @@
 //! Fetches the Fast Open cookies that an earlier visit would have left: cookies of all hosts for the client,
-//! and cookies of the origins behind an external server for this server.
+//! and cookies of the origins for an external server in front of them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,20 +22,20 @@ impl Servers {
         self.fetch(client, of_each_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
     }
 
-    /// Fetches a cookie for each of these addresses of `client` from the first host.
+    /// Fetches a cookie from the page's first origin for each of these addresses of `client`.
     pub(super) fn fetch_cookies_of(&self, client: &NetNs, addresses: &[IpAddr]) -> Result<()> {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches a server's cookies from the origins behind it, as if the server had run for a while.
+    /// Fetches cookies for an external server from the origins behind it, as if it had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
         self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Opens a connection from `namespace` for each pair. The connection requests a cookie and is then reset.
-    /// A pair consists of the client's address, or None for the default one, and the server's address.
+    /// Opens a connection from `namespace` for each pair of a client address (None for the default address)
+    /// and a server address. The connection requests a cookie and is then reset.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -75,8 +75,8 @@ impl Servers {
     }
 }
 
-/// Returns only one pair for each host: None (the default client address) and its first address. A second
-/// connection to the host would use the cookie, and send its SYN only with the first write.
+/// Returns a pair for each different IP address: None (the default client address) and its first socket
+/// address. A second connection to it would use the cookie, and send its SYN only with the first write.
 fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

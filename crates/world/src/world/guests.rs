@@ -19,9 +19,9 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Output, how_ended};
 
-/// Timeout for a server to open its first socket that waits for clients.
+/// Timeout for a server to open its first listening TCP socket or UDP socket.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval at which a server is checked until it waits for clients.
+/// Interval between checks of a server's sockets until one waits for clients.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Files that list the sockets of the reading thread's network namespace, each with the state in which a
 /// socket waits for clients: `0A` (`TCP_LISTEN`) for TCP, any state (None) for UDP.
@@ -38,7 +38,7 @@ const LAST_LINES: usize = 4;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestServer {
-    /// Name of the host. The host has its own address, to which the name resolves at both ends.
+    /// Name of the host, which resolves to the host's address at both ends of the link.
     pub host: String,
     pub command: Vec<String>,
 }
@@ -52,7 +52,7 @@ pub struct Guests<'a> {
 }
 
 impl Guests<'_> {
-    /// Returns true if there are servers and they serve all these hosts. Then no origin listens.
+    /// Returns true if there are servers and they serve all these hosts. Then the origins do not listen.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
         !served.is_empty() && hosts.all(|host| served.contains(host))
@@ -69,8 +69,8 @@ impl Drop for Running {
     }
 }
 
-/// Starts the servers in the namespace of the origins, each when the previous one waits for clients. If a
-/// server fails or does not listen in time, the error quotes its output.
+/// Starts the servers in the origins' namespace. Each must wait for clients before the next one is started.
+/// If a server fails or does not listen in time, the error quotes its output.
 pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &GuestServer)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
@@ -87,7 +87,7 @@ fn start(
     origins: &NetNs,
     isolated: bool,
 ) -> Result<Running, Failure> {
-    // The folder may be shared with other runs on this machine, so the name must be unique.
+    // The file's folder may be shared with other runs on this machine, so the file's name must be unique.
     let output = Output::named(&format!("server-{number}-{}", monotonic_ns()));
     let file = output.file().blame(Fault::Machine, "making a file for a server's output")?;
     command.process_group(0).stdin(Stdio::null());
@@ -97,7 +97,7 @@ fn start(
     }
     let before = sockets(origins)?;
     let namespace = origins.clone();
-    // In a separate thread, because a thread keeps its restrictions forever.
+    // In a separate thread, because a thread cannot lift its restrictions again.
     let spawn = move || {
         namespace.enter()?;
         if isolated {

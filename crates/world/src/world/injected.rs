@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
 
-/// The observations of a load before it is judged.
+/// The observations of a load, which are judged after a fault is injected.
 pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
@@ -93,7 +93,7 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// Counts a query at the resolver that no client sent.
+/// Adds a query that no client sent to the resolver's count.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

@@ -63,7 +63,7 @@ impl<'a> World<'a> {
         Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
-    /// Gives the client this address, makes an earlier visit if needed, and sets up the cookies and the link.
+    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares cookies and link.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -128,10 +128,10 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until all earlier connections of the origins have ended, and forgets them.
+    /// Waits until the connections of earlier loads have ended at the origins, and discards their evidence.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
-        // The QUIC connections of a client that has ended are still open at the origins.
+        // A QUIC client that has ended leaves its connections open at the origins.
         origins.quic().close_all();
         let mut tcp = true;
         if let Some(server) = server {
@@ -211,7 +211,7 @@ impl<'a> World<'a> {
             .collect();
         let offered: Vec<_> = spoken.into_iter().collect();
         let Some(authority) = authority else { return Ok(ClientTls::default()) };
-        // The client has room for the session tickets of the hosts and the resolver.
+        // The client's ticket cache has room for the hosts and the resolver.
         let servers = self.hosts.len() + 1;
         let mut config = tls::client(&self.job.tls, authority, &offered, servers)?;
         let early = expected.early_data != EarlyData::None;
@@ -231,7 +231,7 @@ impl<'a> World<'a> {
         Ok(ClientTls { page: Some(Secure { tls: Arc::new(config), quic }), lookups })
     }
 
-    /// Returns the addresses of hosts whose cookie the client at `client` holds.
+    /// Returns the host addresses for which the kernel has a Fast Open cookie of this client address.
     fn cookies(&self, client: Addresses) -> fastopen_netns::Result<Vec<IpAddr>> {
         let mut table = self.network.cookies.borrow_mut();
         let mut held = Vec::new();
@@ -288,7 +288,7 @@ impl Servers {
                 syn_data: 0,
             })
             .collect();
-        // In the order of the kernel's lookup of a listener: the specific address before the unspecified one.
+        // The kernel prefers a listener on the specific address to one on the unspecified address.
         listeners.sort_by_key(|one| (one.address.is_unspecified(), one.address));
         for (four_tuple, info) in wanted.iter().filter_map(|one| Some((one, evidence.get(one)?))) {
             let own = four_tuple.origin.ip();
@@ -302,12 +302,11 @@ impl Servers {
     }
 }
 
-/// TLS settings of a load's client.
 #[derive(Clone, Default)]
 struct ClientTls {
-    /// For the page's hosts; None in cleartext loads.
+    /// Settings for the page's hosts; None in cleartext loads.
     page: Option<Secure>,
-    /// For the resolver; None if names are not looked up over TLS.
+    /// Settings for the resolver; None if names are not looked up over TLS.
     lookups: Option<Arc<ClientConfig>>,
 }
 
@@ -316,7 +315,7 @@ pub(super) struct Prepared<'w, 'a> {
     expected: Expectation,
     secure: ClientTls,
     address: Addresses,
-    /// The addresses of the hosts whose cookie the client holds.
+    /// The addresses of the hosts whose Fast Open cookies the client holds.
     pub(super) cookies: Vec<IpAddr>,
 }
 
@@ -355,7 +354,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
                 trace_taken = trace.take().map(TcpTrace::take);
                 // Ends the cross traffic, which would fill an unshaped link.
                 cross = None;
-                // Resets of connections then arrive without delay. Later packets do not belong to the load.
+                // An unshaped link delivers resets at once. Packets from now on do not belong to the load.
                 let _ = world.network.link.configure(&LinkConfig::default());
             }))
         })?;
@@ -404,7 +403,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the changes of the counters of both ends, without counters that did not change.
+/// Returns the change of each end's counters, without counters that did not change.
 pub(super) fn growth(
     before: &BothEnds<Counters>,
     after: &BothEnds<Counters>,
@@ -447,7 +446,7 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // The evidence reports a query for which the client has no lookup.
+        // A name that the client did not look up gets an empty lookup, so that the evidence reports it.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1
@@ -458,13 +457,12 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// The observations of a load that is over.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
     ended_unix_ns: u64,
     loaded: Loaded,
-    /// Change of each counter that changed.
+    /// The change of each end's counters, without counters that did not change.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,
@@ -473,7 +471,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// If the job requests a fault, injects it. Returns the record, with the reasons if the load is invalid.
+    /// Injects a fault if the job requests one. Returns the record, with the reasons if the load is invalid.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

@@ -1,4 +1,4 @@
-//! Runs a job: builds and measures its world, runs its loads, and takes the world down.
+//! Runs a job: builds and measures its world, runs its loads, and removes the world.
 
 mod cookies;
 pub mod guests;
@@ -47,10 +47,10 @@ use crate::server::{self, Server};
 use crate::world::guests::Guests;
 use crate::world::site::{SyntheticPages, site};
 
-/// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher numbers.
+/// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher address numbers.
 const HOSTS: usize = 60_000;
 
-/// Maximum number of measurements of a network before it counts as different from the requested one.
+/// Maximum number of attempts to measure the requested network before the job fails.
 const MEASUREMENTS: u32 = 5;
 
 /// Maximum number of bytes of a pcapng file in one record, which limits the length of the record's line.
@@ -89,8 +89,8 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 }
 
 /// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
-/// `guests`, and runs `inside` in the client's namespace. The client gets no cookies, and nothing is
-/// measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
+/// `guests`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
+/// is measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -125,12 +125,12 @@ struct World<'a> {
     servers: Servers,
     /// Captures the packets, if the job requests them.
     capture: Option<Capture>,
-    /// Counts the QUIC packets of an external client.
+    /// Counts the QUIC packets of an external client; None without such a client or without QUIC.
     tap: Option<ClientTap>,
     network: Network,
     /// Limits external programs' memory in real time. In virtual time, the kernel's own memory is limited.
     memory: Option<MemoryGuard>,
-    /// Number of the client's next address for transactions.
+    /// Number of the next client address that transactions may use.
     next_address: Cell<u16>,
     /// True after a flood, whose half-open connections remain.
     flooded: Cell<bool>,
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
         let guarded = engine == Engine::Host && job.is_foreign();
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
-        // The addresses of loads are numbered from 1.
+        // Loads use the client addresses from number 1 on, and transactions use those that follow.
         let next_address = Cell::new(job.loads.len() as u16 + 1);
         Ok(Self {
             job,
@@ -171,7 +171,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network, and reads its settings back. `started`: when the world's set-up began.
+    /// Measures the network and reads its settings. `started` is the time at which the world's set-up began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -204,7 +204,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Returns the hosts behind the middlebox; None without a middlebox.
+    /// Returns the hosts whose connections the middlebox affects; None without a middlebox.
     fn hosts_behind(&self, path: &PathRule) -> Option<BTreeSet<String>> {
         let behind = self.hosts.iter().filter(|(_, one)| one.iter().any(|one| path.affects(one)));
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
@@ -233,7 +233,7 @@ impl<'a> World<'a> {
             message,
             remedy: "the machine may be too busy: run fewer worlds in parallel (--jobs)".into(),
         };
-        // A few handshakes do not show the median of a varying delay, so all jitter is tolerated.
+        // A few handshakes do not show the median of a varying delay, so the tolerance includes all jitter.
         let ways = [&self.job.network.down, &self.job.network.up];
         let varying: u64 = ways.iter().filter_map(|way| way.jitter).map(Jitter::us).sum();
         if off > tolerance.rtt_us + varying {
@@ -263,7 +263,7 @@ struct Network {
     link: Link,
     /// The link that the job requests.
     asked: LinkConfig,
-    /// Reads the client's cookies from the kernel.
+    /// Reads the client's Fast Open cookies from the kernel.
     cookies: RefCell<tcp_metrics::Table>,
     counters: BothEnds<CounterFiles>,
     topology: Topology,
@@ -284,7 +284,7 @@ impl Network {
             let message = "network.ip: this kernel has no IPv6".into();
             return Err(Failure { fault: Fault::Machine, message, remedy: remedy.into() });
         }
-        // Only this program's link can have a middlebox, not the kernel's.
+        // Only the link in this program can emulate a middlebox.
         let by_kernel = match job.network.link {
             _ if asked.path.behaviour != Behaviour::None => false,
             LinkMaker::Auto => engine == Engine::Virtual && job.network.kernel_matches_model(),
@@ -296,7 +296,7 @@ impl Network {
         let upstream = Upstream { fastopen: job.origins.upstream_tfo, rtt_us: job.origins.upstream_rtt_us };
         let topology =
             Topology::build(job.tcp.clone(), upstream, ip, mtu_bytes, cookie_key(job.seed), kind, core)?;
-        // With AI_ADDRCONFIG, lookups leave out the versions of IP that no interface has an address of.
+        // With AI_ADDRCONFIG, getaddrinfo(3) skips a version of IP if no interface has such an address.
         if resolver(job).is_some() || job.network.ip == ip::Versions::Both {
             topology.show_connectivity()?;
         }
@@ -385,7 +385,6 @@ impl Servers {
     }
 }
 
-/// Runs `work` on the server's core, if there is one.
 fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, Failure> {
     let Some(core) = core else { return Ok(work()) };
     core.run(work).blame(Fault::Machine, "giving the server its core")
@@ -413,7 +412,7 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, ip::Addre
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the shorter RTT of origins and resolver. The rest of the longer RTT is behind the link.
+    // The link has the smaller of the RTTs to origins and resolver. The rest of the larger RTT is behind it.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
     // Each direction has its own seed, derived from the job's.
@@ -431,8 +430,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the rule for the middlebox. Unless all addresses are behind it, the rule lists the hosts that are:
-/// a random part (probability `path_share`) of the hosts that the job names, or of all if it names none.
+/// Returns the rule for the middlebox. Unless it affects all addresses, it lists those of the affected hosts:
+/// each host that the job names, or each host if it names none, with probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {
@@ -445,7 +444,7 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
         });
         behind.flat_map(|((addresses, _), _)| addresses.iter()).collect()
     };
-    // Resolver and cross traffic are not behind the middlebox. With them, the rule must list the hosts.
+    // The middlebox does not affect resolver and cross traffic. With these, the rule must list the hosts.
     let others = asked.names != NameLookup::None || asked.cross.is_some();
     let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || others;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }

@@ -42,7 +42,7 @@ fn servers(
     Ok(servers.into_iter().flatten().collect())
 }
 
-/// Returns the transport of queries to the resolver at `address`. TLS uses the TLS settings of the job.
+/// Returns the transport for queries to the resolver at `address`. With TLS, the job's TLS settings apply.
 fn names_transport(
     job: &Job,
     address: SocketAddr,
@@ -93,7 +93,7 @@ impl SyntheticPages {
         if encrypted { &self.encrypted } else { &self.clear }
     }
 
-    /// Returns the union of the fidelity gaps of the pages that the job's loads use.
+    /// Returns the resources that browsers load differently from the original in any load of the job.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
         kinds
@@ -141,7 +141,7 @@ pub fn site(
     };
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     let recorded = job.origins.bodies == Bodies::Recorded;
-    // Scripts of a recorded page may request more than the recording contains, over http and https.
+    // Scripts of a recorded page may make requests that were not recorded, to the ports of http and https.
     let usual_ports = recorded.then_some([80, 443]).into_iter().flatten();
     Ok(Site {
         resources: resources(false)?,
@@ -194,7 +194,7 @@ fn resources(
             let addresses = hosts.get(url.host()).into_iter().flat_map(|addresses| addresses.iter());
             addresses.map(|one| (SocketAddr::new(one, url.port()), url.normalized_target()))
         });
-        // Scripts choose among sibling hosts at random, so each of them serves the resource.
+        // Scripts choose at random among hosts that differ only in digits, so all of them serve the resource.
         let of_siblings = hosts.iter().filter(|(host, _)| are_siblings(host, resource.url.host()));
         let of_siblings = of_siblings.flat_map(|(_, addresses)| {
             addresses

@@ -31,7 +31,7 @@ const PORTS: u64 = 60_000;
 const REST: Duration = Duration::from_millis(20);
 /// Maximum number of different kinds of failure in a record.
 const FAILURES: usize = 10;
-/// A cookie that no key makes valid.
+/// A cookie that the server rejects, because no key generates it.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
 
 impl World<'_> {
@@ -170,14 +170,14 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves source addresses: one for each connection with cold cookies, otherwise one for all.
+    /// Reserves client addresses: one for each transaction if cookies are cold, otherwise one for all.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
         let wanted = match asked.arrivals {
             _ if !cold => 1,
             Arrivals::RatePerS(rate) => u64::from(rate) * asked.duration_us / 1_000_000 + 1,
-            // The number of transactions is not known, so half of the addresses that are left are reserved.
+            // The number of transactions is unknown, so half of the remaining addresses are reserved.
             Arrivals::Clients(_) => u64::from((CLIENT_ADDRESSES - first) / 2),
         };
         let left = u64::from(CLIENT_ADDRESSES - first);
@@ -196,8 +196,8 @@ impl World<'_> {
         })
     }
 
-    /// If the flood needs valid cookies, fetches them for its addresses. Makes the client silent at these
-    /// addresses, and returns the addresses with their cookies. Returns nothing without a flood.
+    /// If the flood needs valid cookies, fetches them for its addresses. Makes the client drop packets to
+    /// these addresses without a reset. Returns the addresses with their cookies; nothing without a flood.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
@@ -238,7 +238,7 @@ impl World<'_> {
     }
 }
 
-/// The source addresses for the connections of transactions.
+/// The client addresses and ports from which transactions connect.
 struct Sources {
     ip: Version,
     first: u16,
@@ -251,7 +251,7 @@ impl Sources {
     /// Returns the source address and port of the transaction with this number; None if no address is left.
     fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
-            // Each port is used once for each resource.
+            // All resources are requested once from a port before the next port is used.
             let port = FIRST_PORT + (number / self.resources % PORTS) as u16;
             return Some(SocketAddr::new(client_address(self.ip, self.first), port));
         };
