@@ -43,7 +43,7 @@ impl Capture {
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
     }
 
-    /// Returns the collector of TLS secrets.
+    /// Returns the collector to which TLS connections write their secrets.
     pub fn keys(&self) -> Arc<KeyLines> {
         self.keys.clone()
     }

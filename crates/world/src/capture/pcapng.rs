@@ -69,7 +69,7 @@ pub fn file(
     for interface in interfaces {
         block(&mut out, INTERFACE_DESCRIPTION, |body| {
             body.extend(LINKTYPE_ETHERNET.to_le_bytes());
-            // Reserved; no limit to a packet's length.
+            // Two reserved bytes; no limit to a packet's length.
             body.extend([0; 2]);
             body.extend([0; 4]);
             option(body, IF_NAME, interface.name.as_bytes());
@@ -147,7 +147,7 @@ fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option, or a record of host names. Cuts values off after 65,535 bytes (16-bit lengths).
+/// Writes an option or a name record. Cuts its value off after 65,535 bytes, because lengths have 16 bits.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());

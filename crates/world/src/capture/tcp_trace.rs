@@ -26,7 +26,7 @@ const MOST: usize = 40_000;
 /// Minimum and maximum in nanoseconds of the initial sampling interval, which is a twentieth of the RTT.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
-/// A running trace.
+/// A running trace of the origins' connections. Dropping it ends the trace.
 pub struct TcpTrace {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -102,7 +102,6 @@ impl Shared {
     }
 }
 
-/// The samples of all connections, and their number.
 #[derive(Default)]
 struct Kept {
     samples: Samples,

@@ -37,7 +37,7 @@ pub fn client_address(ip: Version, number: u16) -> IpAddr {
     numbered(client_network(ip), number)
 }
 
-/// Returns the client's addresses with this number, as [`client_address`] does for one version.
+/// Returns the client's addresses with this number in the versions of IP that `ip` selects.
 pub fn client_addresses(ip: Versions, number: u16) -> Addresses {
     Addresses::of(ip, |version| client_address(version, number))
 }

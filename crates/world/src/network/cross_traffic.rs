@@ -24,7 +24,7 @@ const DOING: &str = "starting cross traffic";
 /// Size of each write and each read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Flows that run until they are dropped.
+/// The running flows. Dropping this value ends them.
 pub struct CrossTraffic(BTreeMap<Way, Flow>);
 
 impl CrossTraffic {

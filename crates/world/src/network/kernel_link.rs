@@ -20,8 +20,8 @@ use fastopen_netns::route::RouteSocket;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// The time by which the queue is ahead of the wire, in addition to one packet. It exceeds the clock's
-/// resolution, so that the queue is never late.
+/// Time by which a packet may leave the queue ahead of the rate, in addition to one packet's time. It exceeds
+/// the clock's resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
 /// The interface through which a router sends.
@@ -38,7 +38,7 @@ pub struct RoutedPath {
     pub wire: Egress,
 }
 
-/// The link between two routers.
+/// A link that the kernel emulates with two routers.
 pub struct Routers {
     down: RoutedDirection,
     up: RoutedDirection,
@@ -68,7 +68,7 @@ impl Routers {
 struct RoutedDirection {
     path: RoutedPath,
     mtu_bytes: u32,
-    /// The disciplines of the queue's interface; empty without a queue.
+    /// The queueing disciplines at the queue's interface; empty if the link has no queue.
     queue: Vec<Qdisc>,
     wire: Vec<Qdisc>,
 }
@@ -97,7 +97,7 @@ impl RoutedDirection {
     }
 }
 
-/// Returns the disciplines for the queue (empty without a queue) and for the wire.
+/// Returns the queueing disciplines for the queue (empty without a queue) and for the wire.
 fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdisc>) {
     let byte_per_s = match config.rate {
         Rate::BitPerS(rate) => Some(rate / 8),
@@ -118,7 +118,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
         // CoDel disciplines have a limit in packets: the number of full-size packets that fit into the queue.
         let limit_packets = (limit_bytes / mtu_bytes).max(1);
         match config.aqm {
-            // Only this program's link has DRR.
+            // DRR is available only in the link of this program.
             Aqm::None | Aqm::Drr => {}
             Aqm::CoDel => queue.push(Qdisc::Codel { limit_packets }),
             Aqm::FqCodel => queue.push(Qdisc::FqCodel { limit_packets, quantum_bytes: mtu_bytes }),

@@ -75,7 +75,7 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval between the starts of handshakes at which their packets do not wait for each other.
+/// Returns the interval between the starts of handshakes at which no packet waits for another handshake's.
 /// The packets of a handshake occupy the link for `on_the_link_ns`. Its last packets leave one round trip
 /// after its first, so the round trip must end before the next start, or half-way between two starts.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
@@ -147,7 +147,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let median = match (first, last) {
         (Some((first, began)), Some((last, ended))) if last > first => {
-            // Compare with the model's time, so that the model's rounding to nanoseconds is not an error.
+            // Compare with the model's time, so that its rounding to nanoseconds does not count as an error.
             let train = expected_train(config, (last - first + 1) as u32, mtu);
             Some((asked as f64 * train as f64 / (ended.saturating_sub(began).max(1)) as f64).round() as u64)
         }
@@ -156,7 +156,6 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-/// Adds the name of the operation to an error.
 fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

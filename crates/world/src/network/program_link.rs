@@ -22,7 +22,7 @@ use fastopen_netns::process::set_time_slice;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Maximum number of frames that are received from one end before the other end has its turn.
+/// Maximum number of frames received from one end before the other end has its turn.
 const BATCH: usize = 64;
 /// Time slice of the forwarder's thread on a processor that other threads use, too.
 const SLICE_NS: u64 = 100_000;

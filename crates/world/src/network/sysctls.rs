@@ -28,22 +28,22 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
-/// Further settings of both namespaces of a world with IPv6.
+/// Further settings of both namespaces if the world has IPv6.
 const V6_SYSCTLS: [(&str, &str); 2] = [
     // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
-    // Sockets may be bound to any address of a local network, as in IPv4.
+    // Allows bind(2) to any address of a local network, as in IPv4.
     ("net.ipv6.ip_nonlocal_bind", "1"),
 ];
 
 pub(super) const SYNCOOKIES: &str = "net.ipv4.tcp_syncookies";
 /// Bits that enable Fast Open for the clients and the listeners of a namespace.
 pub(super) const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
-/// Time in seconds for which an end pauses Fast Open after detecting a black hole; 0 disables the detection.
+/// Time in seconds for which a host pauses Fast Open after it detects a black hole; 0 disables the detection.
 /// Writing this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
 pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
-/// 1 if the congestion window of an idle connection shrinks.
+/// Sysctl that is 1 if the congestion window of an idle connection shrinks, else 0.
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Returns the names and values of the settings of both ends of a world.

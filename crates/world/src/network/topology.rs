@@ -5,11 +5,11 @@
 //!  198.18.0.0/16  eth0 ──veth── client │ packets of `program_link` │ origins ──veth── eth0  198.19.0.0/16
 //!  or 2001:2:0:18::/64                                                        or 2001:2:0:19::/64
 //! ```
-//! If the kernel emulates the link, two routers stand between them instead (see `kernel_link`):
+//! If the kernel emulates the link, two routers are between them instead (see `kernel_link`):
 //! ```text
 //!  client  eth0 ── client │ near router │ far ── near │ far router │ origins ── eth0  origins
 //! ```
-//! Each origin host has its own address. The client gets a new address for every load, so that nothing that
+//! Each origin host has its own address. The client gets a new address for every load, so that no state that
 //! the kernel keeps for an address (cookies, metrics, `TIME_WAIT`) passes from load to load. To flush
 //! `tcp_metrics` instead, this program would have to be root of the whole machine.
 
@@ -38,7 +38,7 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of both inner interfaces. Without ARP, a frame's destination is the sender's address.
+/// Ethernet address of both hosts' interfaces. Without ARP, the kernel sends frames to the sender's address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -70,7 +70,7 @@ pub struct Topology {
     pub client: NetNs,
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The IPv6 address of the client's interface, once it has one.
+    /// The IPv6 address of the client's interface; None before the interface has one.
     shown: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
@@ -89,8 +89,8 @@ enum Between {
 }
 
 impl Topology {
-    /// Builds the topology. The origins make cookies with `fastopen_key`. If there is a `core`, the kernel
-    /// processes the packets that the origins receive on this core.
+    /// Builds the topology. The origins generate cookies with `fastopen_key`. If there is a `core`, the
+    /// kernel processes the packets that the origins receive on this core.
     pub fn build(
         tcp: Tcp,
         upstream: Upstream,
@@ -181,7 +181,7 @@ impl Topology {
         near.run(|| {
             let mut routes = RouteSocket::open()?;
             for ((one, one_name), (other, other_name)) in pairs {
-                // Without ARP, frames have the sender's own address as destination, so both ends share one.
+                // Without ARP, frames go to the sender's own address, so both ends have the same address.
                 let end = |namespace, name| VethEnd { name, mac: INNER_MAC, namespace };
                 routes.add_veth(&end(one, one_name), &end(other, other_name), self.mtu_bytes)?;
             }
@@ -191,8 +191,8 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to its
-    /// `own` network of each version.
+    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to the
+    /// network that `own` returns for each version of IP.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -207,7 +207,7 @@ impl Topology {
         self.ip.all().iter().try_for_each(|version| routes.add_local_network(own(*version)))
     }
 
-    /// Delays the packets between a server and the origins behind it. These packets pass over loopback.
+    /// Delays the packets between an external server and the origins behind it, which pass over loopback.
     fn set_up_upstream(&self) -> Result<()> {
         let delay_ns = self.upstream.rtt_us * 1000 / 2;
         if delay_ns == 0 {
@@ -302,7 +302,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Sets the keys of the origins' Fast Open cookies. The first key makes cookies; all keys accept them.
+    /// Sets the origins' Fast Open cookie keys. The first key generates cookies; all keys accept them.
     pub fn set_cookie_keys(&self, keys: &[CookieKey]) -> Result<()> {
         let keys: Vec<_> = keys.iter().map(|key| key.map(|word| format!("{word:08x}")).join("-")).collect();
         self.origins.run(|| sysctl::set("net.ipv4.tcp_fastopen_key", &keys.join(",")))
@@ -313,7 +313,7 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes a part of the client's network silent (it does not even send resets), or ends this silence.
+    /// Makes the client drop packets to a part of its network without a reset (`silent`), or ends this.
     pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
         self.client_routes.borrow_mut().set_silent(part, silent)
     }
@@ -380,7 +380,7 @@ fn set_up_router(ip: Versions, to_client: &str, to_origins: &str) -> Result<()> 
     Ok(())
 }
 
-/// With IPv6, enables it in the calling thread's namespace, without router solicitations; else disables it.
+/// Enables IPv6, without router solicitations, in this thread's namespace if `ip` has it; else disables it.
 fn set_up_ipv6(ip: Versions, interfaces: &[&str]) -> Result<()> {
     if !ip.has(Version::V6) {
         // A kernel without IPv6 does not have the setting.
