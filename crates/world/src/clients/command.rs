@@ -1,6 +1,6 @@
 //! Uses any command as a client. The command runs under interception once for each load, in a new folder, and
-//! the load ends when the command exits. For a load that begins with a session of an earlier visit, the
-//! command runs twice in the same folder, which keeps the session.
+//! the load ends when the command exits. For a load that resumes a TLS session of an earlier visit, the
+//! command runs twice in the same folder, in which it keeps the session.
 
 use std::num::NonZeroU8;
 use std::process::{Child, ExitStatus};
@@ -21,7 +21,7 @@ pub struct CommandLine {
     isolated: bool,
     /// Exit codes other than 0 that mean a complete load.
     exit_codes: Vec<NonZeroU8>,
-    /// The folder of the next load's earlier visit; None if there was no visit.
+    /// The folder of the earlier visit, which the next load uses; None if there was no visit.
     visited: Option<Home>,
 }
 
@@ -46,7 +46,7 @@ impl Run {
 }
 
 impl CommandLine {
-    /// Creates the client from settings that have a command.
+    /// Creates the client. `settings` must have a command.
     pub fn new(settings: &ClientSettings) -> Self {
         let words = settings.command.clone().unwrap_or_default();
         let exit_codes = settings.exit_codes.clone();
@@ -99,7 +99,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The next load uses the same folder, which then contains the sessions of this visit.
+    /// Runs the command. The next load uses the same folder, with the TLS sessions that the command stored.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;

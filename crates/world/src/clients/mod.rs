@@ -31,7 +31,7 @@ pub mod loader;
 pub mod seen_at_origins;
 pub mod tls;
 
-/// The description of a load for a client.
+/// The settings of a load, as a client needs them.
 pub struct Loading<'a> {
     pub page: &'a Page,
     /// The policy of the load, which the loader follows. Other clients get its phases and processing times
@@ -66,7 +66,7 @@ pub struct Loading<'a> {
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
     pub engine: Engine,
-    /// In virtual time, delay of the load's start after the phase of the timer wheel at which loads begin.
+    /// In virtual time, the time from the start of a timer wheel period to the start of the load.
     pub start_phase: Duration,
 }
 

@@ -27,7 +27,7 @@ pub fn loaded(
     let served = loading.log.requests();
     let mut connections = ConnectionRecords::new(loading, start_ns, opened, &loading.log.connections());
     let mut requests = Vec::new();
-    // A permitted preflight matches no resource either, but has another status.
+    // A permitted CORS preflight matches no resource either, but has another status.
     let unknown = served
         .iter()
         .filter(|served| served.request.resource.is_none() && served.request.status == NOT_FOUND);
@@ -39,7 +39,7 @@ pub fn loaded(
             let revalidated = request.request.status == NOT_MODIFIED
                 && loading.page.resources[resource].status != NOT_MODIFIED;
             record.cache = revalidated.then_some(Cached::Revalidated);
-            // If the client failed, this failure explains its incomplete responses.
+            // If the client failed, that explains its incomplete responses.
             record.error = record.error.filter(|_| unfinished.is_none());
             requests.push(record);
         }
@@ -80,7 +80,7 @@ fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     lookups
 }
 
-/// The connections of a load, by their four-tuples.
+/// The records of a load's connections, and their indices by four-tuple.
 struct ConnectionRecords {
     start_ns: u64,
     records: Vec<ConnectionRecord>,
@@ -166,9 +166,9 @@ impl ConnectionRecords {
         });
     }
 
-    /// Converts the origin's record of a TLS handshake. The client finished when it sent the message that
-    /// ended the handshake at the origin. If that message has not arrived, the client finished no earlier
-    /// than when the origin's response to the early data arrived.
+    /// Converts the origin's record of a TLS handshake; `way_ns` is the one-way delay. The client finished
+    /// when it sent the message that ended the handshake at the origin. If that message has not arrived, the
+    /// client finished no earlier than when the origin's response to the early data arrived.
     fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;

@@ -1,4 +1,4 @@
-//! Makes the loader's TLS handshakes, and the earlier visit that leaves session tickets.
+//! Performs the loader's TLS handshakes, and the earlier visit that leaves session tickets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,9 +43,9 @@ pub fn connect(
 /// The TLS and QUIC settings of a client, with its session tickets.
 #[derive(Debug, Clone)]
 pub struct Secure {
-    /// TLS over TCP.
+    /// The configuration of TLS over TCP.
     pub tls: Arc<ClientConfig>,
-    /// QUIC, if a host speaks HTTP/3.
+    /// The QUIC client; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
 }
 

@@ -26,7 +26,7 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 const OUTPUT: &str = "stderr";
 /// Maximum time for the browser to start and answer its first call, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
-/// Timeout of a method call, in nanoseconds.
+/// Timeout of a call over the `DevTools` protocol, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// The browser's flags. Flags without a comment prevent the browser's own requests, updates and windows.
@@ -75,15 +75,15 @@ const FLAGS: [&str; 31] = [
 /// The flag that makes the browser trust certificates whose public key has a certain digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
-/// Enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
+/// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
 const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 
 /// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
     child: Child,
-    /// The session of the `DevTools` protocol.
+    /// The pipes that carry the `DevTools` protocol.
     pub(super) pipe: Pipe,
-    /// The browser's intercepted connections.
+    /// Intercepts the browser's connections, and reports them.
     pub(super) watch: Watch,
     /// Name and version of the browser.
     pub(super) product: String,
@@ -93,7 +93,6 @@ pub(super) struct Browser {
 /// A browser context. Contexts share no connections, cache, cookies, looked-up names or TLS sessions.
 pub(super) struct Context(String);
 
-/// A tab of a browser context.
 pub(super) struct Tab {
     target: String,
     pub(super) session: String,
@@ -169,7 +168,6 @@ impl Browser {
         Ok(tab)
     }
 
-    /// Empties the HTTP cache of a tab's context.
     pub(super) fn clear_cache(&mut self, tab: &Tab) -> Result<(), PipeError> {
         self.call(Some(tab), "Network.clearBrowserCache", &json!({})).map(drop)
     }
@@ -198,7 +196,7 @@ impl Browser {
         data.map(str::to_owned).ok_or_else(|| PipeError::Refused("there is no picture".into()))
     }
 
-    /// Closes a tab; its context stays.
+    /// Closes a tab. Its context stays open.
     pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
         self.call(None, "Target.closeTarget", &json!({"targetId": tab.target})).map(drop)
     }

@@ -14,7 +14,7 @@ const UNKNOWN_REQUESTS: usize = 1000;
 
 /// The behaviour of a page so far.
 pub(super) struct Conduct {
-    /// IDs of the page's frame and of the navigation that loads the page.
+    /// IDs of the page's frame and of the navigation that loads the page; None before the first request.
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
@@ -25,7 +25,7 @@ pub(super) struct Conduct {
 }
 
 impl Conduct {
-    /// Creates the state at the start of a page with this number of resources.
+    /// Creates the state for a page with this number of resources, before its first request.
     pub(super) fn new(resources: usize) -> Self {
         let due_ns = monotonic_ns() + PERIOD_NS;
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }

@@ -27,7 +27,6 @@ pub(super) struct Film {
 }
 
 impl Film {
-    /// Begins to take pictures of a tab.
     pub(super) fn start(browser: &mut Browser, tab: &Tab) -> Result<Self, PipeError> {
         let settings = json!({"format": "jpeg", "quality": QUALITY, "maxWidth": SIZE, "maxHeight": SIZE});
         browser.pipe.send(Some(&tab.session), "Page.startScreencast", &settings)?;
@@ -79,7 +78,7 @@ impl Film {
         }
         browser.pipe.send(Some(&tab.session), "Page.stopScreencast", &json!({}))?;
         self.pictures.sort_by_key(|(shown_ns, _)| *shown_ns);
-        // Keep one picture from before the start.
+        // Keep the last picture from before the start, which is on display at the start.
         let before = self.pictures.partition_point(|(shown_ns, _)| *shown_ns <= start_ns).saturating_sub(1);
         let frame =
             |(shown_ns, jpeg): (u64, String)| FrameRecord { at_ns: shown_ns.saturating_sub(start_ns), jpeg };

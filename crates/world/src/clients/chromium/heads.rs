@@ -1,5 +1,6 @@
-//! Gives requests headers of the sizes that the page specifies. The browser pauses each request (`Fetch`
-//! domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing size.
+//! Gives the browser's requests header sections of the sizes that the page specifies. The browser pauses each
+//! request (`Fetch` domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing
+//! size.
 //!
 //! A `Cookie` never causes a CORS preflight, even in requests without credentials, because scripts cannot set
 //! it (Fetch standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113).
@@ -27,7 +28,7 @@ const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
 /// Fields that the network stack also adds while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
-/// Encodings that are also added for potentially trustworthy origins; for further fields, see [`Documents`].
+/// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
 /// Fields that the network stack also adds with HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
@@ -38,7 +39,7 @@ const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 pub(super) struct RequestHeads<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// True if the browser has an HTTP cache.
+    /// True if the browser uses an HTTP cache.
     cache: bool,
     /// The earliest time at which the next request may continue.
     next_ns: u64,
@@ -65,8 +66,8 @@ impl<'a> RequestHeads<'a> {
         self.next_ns = now_ns + wait_ns + engine::request_spacing(self.loading.engine).as_nanos() as u64;
     }
 
-    /// Waits for the turn of a paused request, and returns the parameters of its `Fetch.continueRequest`.
-    /// Returns None for another event.
+    /// If the event is a paused request, waits until it may continue, and returns the parameters of
+    /// `Fetch.continueRequest`. Returns None for any other event.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
@@ -110,7 +111,7 @@ impl<'a> RequestHeads<'a> {
         fields
     }
 
-    /// Returns the size of the request line and of the fields that a paused request does not show.
+    /// Returns the size in bytes of the request line and of the fields that a paused request does not show.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
         let resource = &self.loading.page.resources[number];
         let url = text(&paused["request"]["url"]);
@@ -155,7 +156,7 @@ impl Documents {
             "Document" => text(&request["headers"]["Referer"]).to_owned(),
             _ => frame.clone(),
         };
-        // The page's document, or a redirect to it.
+        // True for the page's own document, also after redirects.
         let by_user = kind == "Document" && asker.is_empty();
         if kind == "Document" {
             url.clone_into(frame);
@@ -180,7 +181,7 @@ impl Documents {
         };
         let site = if by_user { "none" } else { site_of(url, &asker) };
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
-        // Only for requests with credentials (not for fonts) to a third party or from a third-party document.
+        // Sent only with credentials (so not for fonts), to a third party or from a third-party document.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
         let is_told = third_party && !by_user && kind != "Font";
         let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
@@ -212,7 +213,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Returns the host of an absolute URL as it is written. The URL must not contain a user.
+/// Returns the host of an absolute URL as it is written. The URL must not contain user information.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
@@ -246,8 +247,8 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// Returns a cookie of this length. Its crumbs have 32, 64, 128 and more bytes with their separator, like the
-/// lines of [`fastopen_replay::header::fill`], so that two requests have most crumbs in common.
+/// Returns a cookie of this length in bytes. Its crumbs have 32, 64, 128 and more bytes with their separator,
+/// like the lines of [`fastopen_replay::header::fill`], so that two requests have most crumbs in common.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

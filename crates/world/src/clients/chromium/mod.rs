@@ -41,7 +41,7 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 pub struct Chromium {
     /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
-    /// The earlier visit of the next load; None if there was no visit.
+    /// The earlier visit that the next load continues; None if there was no visit.
     visited: Option<Visited>,
     settings: ClientSettings,
 }
@@ -130,7 +130,7 @@ impl UserAgent for Chromium {
                 let (cache, script) = (self.cache(loading), self.script(loading));
                 let mut open = || {
                     let tab = browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref())?;
-                    // Only the sessions of the visit are needed, not its cache.
+                    // Only the TLS sessions of the visit are needed, not its cache.
                     if cache && self.settings.view == View::First {
                         browser.clear_cache(&tab)?;
                     }
@@ -175,7 +175,7 @@ impl UserAgent for Chromium {
             }
         }
         if let Some(((record, tab), film)) = loaded.browser.as_mut().zip(tab.as_ref().ok()).zip(film) {
-            // A browser that has ended has no more pictures.
+            // A browser that has ended returns no pictures, which is not an error.
             if let Ok((frames, dropped)) = film.end(&mut browser, tab, start_ns) {
                 (record.frames, record.frames_dropped) = (frames, dropped);
             }
@@ -235,7 +235,7 @@ impl Chromium {
             }
             let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
             match browser.pipe.event(until.min(conduct.due_ns)) {
-                // An event of the tab of the last load, which is closed.
+                // This event belongs to the closed tab of an earlier load.
                 Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
                 Ok(mut event) => {
                     if let Some(film) = &mut film {
@@ -311,7 +311,7 @@ impl Navigation {
     }
 
     /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. For
-    /// synthetic pages, adds the processing time before the event, because no script takes this time.
+    /// synthetic pages, adds the processing time before the event, which no script of the page spends.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64

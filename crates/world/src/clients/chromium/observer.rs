@@ -10,7 +10,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Maps each method and URL to the indices of its resources and to the number of requests so far.
+/// Maps each method and URL to the indices of its resources, and to the number of its requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -81,7 +81,7 @@ impl<'a> LoadObserver<'a> {
         Self { loading, resources, expected, in_flight, done, frame: None, loaded: false }
     }
 
-    /// Returns true after the load event if no request is in flight. Expected requests may never come.
+    /// Returns true after the load event if no request is in flight. Expected requests may not have begun.
     pub(super) fn is_idle(&self) -> bool {
         self.loaded && self.in_flight.is_empty()
     }
@@ -118,7 +118,7 @@ impl<'a> LoadObserver<'a> {
         format!("{what} within the time limit{waits}")
     }
 
-    /// Handles an event of the `DevTools` protocol.
+    /// Updates the state with an event. Fails if the event reports that the page crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
@@ -160,7 +160,7 @@ impl<'a> LoadObserver<'a> {
         if let Some(mut redirected) = self.in_flight.remove(&id) {
             redirected.response_received(&params["redirectResponse"]);
             redirected.end_ns = now;
-            // The browser's internal redirect, which no origin sees.
+            // An internal redirect of the browser, which no origin sees.
             if params["redirectResponse"]["headers"]["Non-Authoritative-Reason"] == "HSTS" {
                 redirected.error = Some(UPGRADED.to_owned());
             }
@@ -195,7 +195,7 @@ impl<'a> LoadObserver<'a> {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
             self.expected.iter().flatten().enumerate().filter(|(_, missing)| **missing).collect();
-        // If the origins refuse a preflight, they never get its request.
+        // If the origins refuse a CORS preflight, the browser does not send the actual request.
         let responses = self.loading.synthetic_page.map(|synthetic| &synthetic.responses);
         let is_refused = |number: &usize| responses.is_some_and(|all| all[*number].refuses_preflight);
         let refused: BTreeSet<_> =
@@ -211,7 +211,7 @@ impl<'a> LoadObserver<'a> {
                 Some(url) => *url == observed.url,
             };
             let position = seen_at_origins(&loaded.requests, is_its, since(observed.sent_ns));
-            // The request did not reach the origins.
+            // A request that did not reach the origins gets a new record.
             let position = position.or_else(|| {
                 let resource =
                     observed.resource.filter(|number| !observed.again && !refused.contains(number))?;
@@ -256,7 +256,7 @@ impl<'a> LoadObserver<'a> {
                 request.error = Some(error);
             }
         }
-        // If the browser failed, this failure explains the missing requests.
+        // If the browser failed, that explains the missing requests.
         for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
                 let error = Some("the browser did not ask for it".to_owned());

@@ -19,11 +19,11 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// Number of the call of a liveness check, until its result has arrived.
+    /// ID of the call of a pending liveness check; None if no check is pending.
     pub(super) awaited: Option<u64>,
 }
 
-/// An event of the protocol.
+/// An event of the `DevTools` protocol.
 #[derive(Debug)]
 pub(super) struct Event {
     /// Name of the event, such as `Page.loadEventFired`.
@@ -40,7 +40,7 @@ pub(super) enum PipeError {
     Ended,
     #[error("the browser did not answer within the time limit")]
     TimedOut,
-    /// The browser reports an error.
+    /// The browser reported an error.
     #[error("{0}")]
     Refused(String),
     /// Reading, writing or parsing failed.
@@ -75,7 +75,7 @@ impl Pipe {
         }
     }
 
-    /// Calls a method without waiting for its result, and returns the number of the call.
+    /// Calls a method without waiting for its result, and returns the ID of the call.
     pub(super) fn send(
         &mut self,
         session: Option<&str>,

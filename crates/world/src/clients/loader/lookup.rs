@@ -32,7 +32,7 @@ use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
 /// Maximum number of queries for a name.
 const ATTEMPTS: u16 = 2;
-/// Maximum size of an answer to a query without extensions (RFC 1035 section 4.2.1).
+/// Maximum size in bytes of an answer to a query without EDNS (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
 /// A finished lookup, with times in nanoseconds of the monotonic clock.
@@ -111,7 +111,7 @@ pub(super) struct Question {
     pub(super) asked_ns: u64,
 }
 
-/// A stub resolver that uses one connection.
+/// A stub resolver that sends all queries over one connection.
 pub(super) struct Stream {
     pub(super) resolver: Resolver,
     pub(super) fastopen: bool,
@@ -201,7 +201,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection. Makes the TLS handshake, unless the first query is sent as early data.
+    /// Opens the connection. Performs the TLS handshake, unless the first query is sent as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -231,7 +231,7 @@ impl Pending {
     }
 }
 
-/// The kind of queries on a connection.
+/// The sending half of the connection to the resolver, by format of the queries.
 enum Queries {
     /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
@@ -239,7 +239,7 @@ enum Queries {
 }
 
 impl Queries {
-    /// Creates a sender of queries as messages over `stream`. A task passes the answers to `answers`.
+    /// Creates the sender of DNS messages over `stream`, and a task that passes their answers to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -258,7 +258,7 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    /// Sends a query for the address of `host` with the ID `number`. With HTTP/2, returns the exchange.
+    /// Sends a query for the address of `host` with the ID `number`. Returns the HTTP/2 exchange, if any.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
             Self::Messages(to, version) => {

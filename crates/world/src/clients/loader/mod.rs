@@ -37,7 +37,7 @@ use crate::contract::{
 };
 use crate::failure::{Blame, Failure};
 
-/// Timeout of a visit to a host, over an unshaped link.
+/// Timeout of the earlier visit to each host, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The built-in client.
@@ -149,14 +149,14 @@ enum Address {
     Missing,
 }
 
-/// The connection to the resolver, and the channel of its questions.
+/// The connection to the resolver, and the sender of questions to it.
 struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
     four_tuple: Option<FourTuple>,
 }
 
-/// A connection that waits for the address of its host, and the channel of its requests.
+/// A connection that waits for its host's address, and the receiver of its requests.
 struct Waiting {
     id: ConnectionId,
     origin: usize,
@@ -198,7 +198,7 @@ struct PageLoad {
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the results and the channels. Dropping a channel closes its connection.
+    /// Loads the page. Returns the results and the connections' channels. Dropping one closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -298,7 +298,7 @@ impl PageLoad {
             match action {
                 Action::Open { connection, origin, fallback } => {
                     if std::mem::take(&mut sending) {
-                        // Tokio returns here after all ready tasks have run.
+                        // This task continues after all other ready tasks have run.
                         tokio::task::yield_now().await;
                     }
                     self.open(connection, origin.0, fallback);
@@ -412,7 +412,7 @@ impl PageLoad {
         }
     }
 
-    /// Fails the lookups for which no query was sent.
+    /// Fails the lookups whose queries were not sent before the connection to the resolver failed.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |address: &Address| matches!(address, Address::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();

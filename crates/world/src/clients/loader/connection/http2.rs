@@ -68,7 +68,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The streams of one connection.
 #[derive(Clone)]
 struct Streams {
     connection: Arc<Connection>,
@@ -80,7 +79,7 @@ struct Streams {
 impl Streams {
     /// Sends a request. Separate tasks send the body and read the response.
     async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
-        // The request has another version if the host also supports HTTP/3.
+        // The request was built for HTTP/3 if this connection is the fallback.
         *request.version_mut() = Version::HTTP_2;
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();

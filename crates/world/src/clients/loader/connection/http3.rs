@@ -87,7 +87,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The streams of one connection.
 struct Streams {
     connection: Arc<Connection>,
     table: StreamTable,

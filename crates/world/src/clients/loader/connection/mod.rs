@@ -52,7 +52,7 @@ pub(super) enum Report {
     ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
     Begun(ConnectionId, FourTuple),
-    /// The TCP handshake is complete, or the first write will send the SYN. A TLS handshake may follow.
+    /// The TCP handshake is complete, the first write will send the SYN, or a QUIC connection is usable.
     Connected(ConnectionId, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
@@ -75,12 +75,12 @@ pub(super) enum Report {
 /// True if a connection can carry another request.
 pub(super) type Reusable = bool;
 
-/// The result of connect(2).
+/// The result of opening a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
-    /// The time at which connect(2) returned.
+    /// The time at which connect(2) returned or the QUIC connection began, on the monotonic clock.
     pub(super) at_ns: u64,
-    /// True if the TCP handshake was complete at this time. Otherwise the first write sends the SYN.
+    /// True if connect(2) completed the TCP handshake; false with QUIC, or if the first write sends the SYN.
     pub(super) established: bool,
     pub(super) four_tuple: FourTuple,
 }
@@ -99,11 +99,10 @@ impl Opened {
 pub(super) struct Plaintext {
     pub(super) stream: Box<dyn Duplex>,
     pub(super) secured: Secured,
-    /// The first request, if it was taken for early data. The connection was then reported as ready.
+    /// The first request, if the TLS session allows early data. [`Report::Ready`] was then sent already.
     pub(super) first: Option<QueuedRequest>,
 }
 
-/// A connection of the loader.
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) address: SocketAddr,
@@ -127,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Opens the connection and sends requests, with the driver of the HTTP version.
+    /// Opens the connection and sends requests, as the connection's version of HTTP requires.
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
         if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
             return http3::run(self, (quic, host), table, requests).await;
@@ -195,7 +194,7 @@ impl Connection {
     }
 }
 
-/// Opens a connection from `port`, or from a port that the kernel chooses.
+/// Opens a TCP connection from `port`, or from a port that the kernel chooses if `port` is None.
 pub(super) async fn open(
     address: SocketAddr,
     port: Option<u16>,
