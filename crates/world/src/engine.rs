@@ -1,4 +1,4 @@
-//! Sets the clocks for jobs and loads, and returns the settings that differ between the two engines.
+//! Sets the clocks for jobs and loads, and returns the settings that differ between real and virtual time.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use fastopen_netns::{Result, init};
 use crate::contract::Engine;
 
 /// In real time, the link's thread polls the clock for this long before a packet is due, instead of sleeping.
-/// A sleeping virtual machine usually wakes within this time.
+/// A thread that sleeps in a virtual machine usually wakes up no later than this.
 const SPIN_NS: u64 = 200_000;
 /// Wall clock at the start of a job in virtual time: 2011-12-06 00:00 UTC, in seconds since 1970.
 const VIRTUAL_START_S: i64 = 1_323_129_600;
@@ -23,7 +23,7 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Interval at which a browser's simultaneous requests are sent in virtual time, about as in a real browser.
+/// Interval between a browser's simultaneous requests in virtual time, about the same as in a real browser.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
@@ -57,7 +57,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval at which the paused requests of a browser continue; zero in real time.
+/// Returns the minimum interval at which the driver continues a browser's paused requests; 0 in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

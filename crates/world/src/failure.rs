@@ -54,10 +54,10 @@ impl Failure {
     }
 }
 
-/// Converts any error to a [`Failure`].
+/// Converts the error of a `Result` to a [`Failure`].
 pub trait Blame<T> {
-    /// Converts the error to a failure with this fault and a message that begins with `doing`, the operation.
-    /// For `Fault::Machine`, adds the remedy of an [`io::Error`] if one is known.
+    /// Converts the error to a failure of kind `fault`, whose message is `doing` (the failed operation) and
+    /// the error. For `Fault::Machine`, adds the remedy of an [`io::Error`] if `remedy_of` knows one.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 
@@ -71,7 +71,7 @@ impl<T, E: Display + 'static> Blame<T> for Result<T, E> {
     }
 }
 
-/// Returns the remedy for a system error that any operation may cause; None for other errors.
+/// Returns the remedy for an error that many system calls can return, such as EMFILE; None for other errors.
 pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => {
@@ -81,7 +81,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
         Some(Errno::EMFILE | Errno::ENFILE) => {
             Some("the limit of open files is reached: raise the limit (ulimit -n)")
         }
-        // In a container /proc/sys is read-only, even for namespaces that the container creates.
+        // In a container, /proc/sys is read-only, even in namespaces that a process in the container creates.
         Some(Errno::EROFS) => Some(
             "in a container: podman run --security-opt unmask=ALL (docker: systempaths=unconfined), or \
              --engine virtual",

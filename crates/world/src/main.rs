@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(70))
 }
 
-/// Runs any mode except `--exec` and `--shell`, and returns the exit code.
+/// Runs the program in any mode except `--exec` and `--shell`, and returns the exit code.
 fn run_jobs() -> i32 {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -70,7 +70,7 @@ fn run_jobs() -> i32 {
             })
         }
         ["--check"] => check::run(),
-        // After the folder, the kernel may append further arguments of its own.
+        // The kernel may append arguments of its own after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),
@@ -109,7 +109,7 @@ fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     }
 }
 
-/// Reads all of standard input. On failure, returns the exit code as the error.
+/// Reads all of standard input. On failure, returns the program's exit code as the error.
 fn read_stdin() -> Result<Vec<u8>, i32> {
     process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
@@ -150,7 +150,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes a failure's error record. Returns its exit code, or `Fault::Internal`'s code if writing fails.
+/// Writes a failure's error record. Returns the failure's exit code, or `Internal`'s if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

@@ -11,7 +11,6 @@ use crate::contract::{Engine, Job, Record};
 use crate::failure::Failure;
 use crate::{sandbox, world};
 
-/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,

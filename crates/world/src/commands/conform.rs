@@ -33,7 +33,7 @@ use crate::sandbox::program::end_of;
 pub struct Plan {
     /// The folder that holds the program and the scripts.
     pub folder: PathBuf,
-    /// Path of packetdrill below the folder.
+    /// Path of packetdrill, relative to the folder.
     pub program: PathBuf,
     /// Timeout of a script, in seconds of the engine's clock.
     pub timeout_s: u64,
@@ -46,9 +46,9 @@ pub struct Plan {
 pub struct Script {
     /// Name of the script, repeated in its record.
     pub name: String,
-    /// Path below the plan's folder. The script runs in the folder that contains it.
+    /// Path of the script, relative to the plan's folder. The script runs in the folder that contains it.
     pub path: PathBuf,
-    /// Arguments of packetdrill before the script.
+    /// Arguments for packetdrill that precede the script's path.
     pub arguments: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub struct ScriptRecord {
     pub sockets: Vec<SocketRecord>,
 }
 
-/// The evidence of a script's socket.
+/// The Fast Open evidence of a script's socket.
 #[derive(Debug, Serialize)]
 pub struct SocketRecord {
     /// True if the kernel still had the socket's `TCP_INFO`. A disconnect clears it (`tcp_disconnect`).
@@ -81,7 +81,7 @@ pub struct SocketRecord {
     pub fastopen_client_fail: u8,
 }
 
-/// Maximum number of bytes kept of a script's output.
+/// Maximum size of the end of a script's output in its record, in bytes.
 const OUTPUT_BYTES: usize = 4096;
 /// Time to wait for the kernel's work queue to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
@@ -91,7 +91,7 @@ const STACK_BYTES: u64 = 1 << 18;
 const TMP: &str = "/tmp";
 const BASH: &str = "/bin/bash";
 const SHELL: &str = "/bin/sh";
-/// The device that packetdrill uses.
+/// The device through which packetdrill sends and receives packets.
 const TUN: &str = "/dev/net/tun";
 
 impl Plan {

@@ -12,7 +12,7 @@ use fastopen_replay::tls::Authority;
 use crate::contract::{Bodies, Fault, Job};
 use crate::failure::Failure;
 
-/// Files for name resolution and trusted certificates that hide the machine's files until this is dropped.
+/// Files for name resolution and trusted certificates, mounted over the machine's files until dropped.
 pub struct HostsOverlay(Vec<&'static str>);
 
 impl HostsOverlay {
@@ -57,7 +57,7 @@ impl HostsOverlay {
         namespace::overlay_files(&files)?;
         for (host, Addresses { preferred: address, .. }) in hosts.iter().filter(|(host, _)| in_file(host)) {
             let found = (host.as_str(), 80).to_socket_addrs().ok().and_then(|mut found| found.next());
-            // Addresses need no lookup.
+            // A host that is an IP address needs no lookup.
             if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
                 let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
                 let message = format!("{host} is known inside as {found} instead of {address}");
@@ -76,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts`, with their aliases if synthetic bodies use aliases, and with their siblings if bodies are
-/// recorded. A sibling that is itself one of the hosts keeps its own address.
+/// Returns `hosts` with further names for the same addresses: their aliases if synthetic bodies use aliases,
+/// and, if bodies are recorded, the names with another first digit, unless `hosts` contains such a name.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -93,8 +93,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
     named
 }
 
-/// Returns the host and its other names: its alias if bodies use aliases, and, if bodies are recorded, its
-/// `siblings` that are not hosts of the page.
+/// Returns the names that `host` answers to: its own, its alias if bodies use aliases, and, if bodies are
+/// recorded, the names with another first digit that are not hosts of the page.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -124,8 +124,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Returns true if bodies are synthetic and their URLs contain aliases of hosts, because the client requests
-/// some hosts only over https (HSTS preload list).
+/// Returns true if bodies are synthetic and their URLs contain aliases instead of the page's hosts, because
+/// the client requests hosts on the HSTS preload list only over https.
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

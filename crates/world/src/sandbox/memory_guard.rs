@@ -25,7 +25,7 @@ pub struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Starts to watch the other processes of this PID namespace. Has no effect unless the caller is PID 1.
+    /// Starts the guard of the PID namespace's other processes. Has no effect unless the caller is PID 1.
     pub fn start() -> io::Result<Self> {
         let exceeded = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = channel();

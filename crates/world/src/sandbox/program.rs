@@ -31,7 +31,7 @@ pub struct Home {
 pub struct Output(PathBuf);
 
 impl Home {
-    /// Creates the folder. The output file is created when it is opened.
+    /// Creates the folder of the program `name`. The output file is created when it is opened.
     pub fn make(name: &str) -> io::Result<Self> {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
@@ -86,7 +86,7 @@ impl Output {
     pub fn last_lines(&self, lines: usize) -> String {
         let text = end_of(&self.0, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        // A carriage return begins a line of a progress meter again.
+        // After a carriage return, a progress meter writes its line again.
         let lines_of_text = text.split(['\n', '\r']).map(str::trim);
         let mut last: Vec<_> = lines_of_text.filter(|line| line.contains(char::is_alphanumeric)).collect();
         last.drain(..last.len().saturating_sub(lines));
@@ -106,7 +106,7 @@ pub fn path() -> OsString {
     std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(PATH.into())
 }
 
-/// Returns the last bytes of a file: at most `most`, because a program may write without limit.
+/// Returns the last bytes of a file, at most `most`, because a program may have written without limit.
 pub fn end_of(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(file)?;
     file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(most)))?;
@@ -115,7 +115,7 @@ pub fn end_of(file: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns a phrase for the end of a program, such as `ended with exit code 1`.
+/// Describes how a program ended, such as `ended with exit code 1`.
 pub fn how_ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),

@@ -14,7 +14,7 @@ const RECEIVING: &str = "net.core.rps_default_mask";
 /// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
-/// The server's core, and the other cores of the thread that reserved it. Dropping it frees the core.
+/// The core reserved for the server, and the other cores. Dropping this value lets the thread use them all.
 pub struct ServerCore {
     core: usize,
     others: Vec<usize>,
@@ -39,8 +39,8 @@ impl ServerCore {
         Ok(done)
     }
 
-    /// Makes the kernel process packets on the server's core if `origins` receives them, and on another core
-    /// if one of `others` does. Applies to interfaces that are created later, from Linux 6.3 on.
+    /// Makes the kernel process packets received in the namespace `origins` on the server's core, and packets
+    /// received in `others` on another core. Applies to interfaces created later, from Linux 6.3 on.
     pub fn steer(&self, origins: &NetNs, others: &[&NetNs]) {
         let set = |namespace: &NetNs, core| {
             let _ = namespace.run(|| sysctl::set(RECEIVING, &cores::mask(core)));
@@ -52,14 +52,14 @@ impl ServerCore {
     }
 
     /// Returns how the core has spent its time so far, and the CPU time of the server's threads in
-    /// nanoseconds. `foreign` is true if the server is an external one.
+    /// nanoseconds. `foreign` is true for an external server, and false for the built-in origins.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the core's use between the results `before` and `after` of [`Self::used`], `elapsed_ns` apart.
+    /// Returns how the core was used between two results of [`Self::used`] that are `elapsed_ns` apart.
     pub fn record(
         &self,
         origins: &NetNs,

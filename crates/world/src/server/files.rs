@@ -1,4 +1,4 @@
-//! Writes the page's bodies to files `HOST/PATH` for a server. A path that ends with `/` gets `index.html`.
+//! Writes the page's bodies to files `HOST/PATH` for a server. Adds `index.html` to a path that ends in `/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the server's hosts to files below `folder`. `resources` is in the page's order.
+/// Writes the bodies of the hosts that the server serves below `folder`. `resources` is in the page's order.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());
@@ -29,8 +29,8 @@ pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> i
     Ok(())
 }
 
-/// Maps the path of each file to its resource's index. Leaves out paths that are invalid, are folders of
-/// other files, or have resources with another method than GET, another status than 200 or different sizes.
+/// Maps each file's path to its resource's index. Leaves out paths that are invalid, are folders of other
+/// files, or belong to resources with a method other than GET, a status other than 200 or different sizes.
 fn paths(resources: &[Resource]) -> BTreeMap<PathBuf, usize> {
     let mut numbers: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
     for (number, resource) in resources.iter().enumerate() {

@@ -52,7 +52,7 @@ pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
     match origins.server {
         None => port,
         Some(_) if origins.is_served(host) => PORT,
-        // The server may listen on its port of all addresses.
+        // The server may listen on `PORT` of every address, including those of hosts that it does not serve.
         Some(_) => UPSTREAM_PORT,
     }
 }
@@ -62,7 +62,7 @@ pub struct Server {
     name: String,
     /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
-    /// Length of the Fast Open queue for listeners that have none; None if listeners are not changed.
+    /// Length of the Fast Open queue that listeners without a queue get; None to leave listeners unchanged.
     queue: Option<u16>,
     child: RefCell<Child>,
     /// Intercepts the server's connections to the origins, if the job requests Fast Open for them.
@@ -86,7 +86,7 @@ impl Server {
         let written = files::write(&home.folder.join(SITE), job, resources);
         written.blame(Fault::Machine, "writing the page's bodies for the server")?;
         let sockets = namespace.run(|| {
-            // The server listens on a port below 1024 without a capability.
+            // Lets the server listen on a port below 1024 without CAP_NET_BIND_SERVICE.
             sysctl::set("net.ipv4.ip_unprivileged_port_start", "0")?;
             let failed = |error| Error::other("subscribing to destroy events", error);
             ServerSockets::observe(namespace.clone(), !job.has_transactions()).map_err(failed)
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Checks that the server listens. If the job requests it, adds missing Fast Open queues to listeners.
+    /// Fails if the server does not listen. Gives listeners missing Fast Open queues if the job requests it.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -186,12 +186,12 @@ impl Drop for Server {
         let child = self.child.get_mut();
         kill_group(child);
         let _ = child.wait();
-        // Ends processes that have become daemons.
+        // The server may have started daemons, which are in other process groups.
         end_all_others();
     }
 }
 
-/// The reason why a server does not serve.
+/// The reason why a server does not listen for all its hosts.
 enum Problem {
     Failed(String),
     /// The server listens, but not on [`PORT`] of all its hosts.

@@ -24,7 +24,7 @@ const DESTROY_EVENTS_TIMEOUT: Duration = Duration::from_millis(100);
 /// The address and port of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listening {
-    /// The address, which may be unspecified.
+    /// The address; `0.0.0.0` or `::` if the listener accepts connections to any address.
     pub address: IpAddr,
     pub port: u16,
     inode: u32,
@@ -48,7 +48,7 @@ impl fmt::Display for Listening {
 /// An external server's sockets in one network namespace: its listeners, and the connections to [`PORT`].
 pub struct ServerSockets {
     namespace: NetNs,
-    /// Reports destroyed sockets; None if only open sockets are observed.
+    /// Subscription to reports of destroyed sockets; None if only open sockets are observed.
     events: Option<RefCell<DestroyEvents>>,
     /// The last `TCP_INFO` of each connection that was destroyed.
     closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
@@ -103,7 +103,7 @@ impl ServerSockets {
         Ok(())
     }
 
-    /// Returns `TCP_INFO` of connections that are open or were destroyed since [`ServerSockets::forget`].
+    /// Returns `TCP_INFO` of connections that are open or were destroyed since the last [`Self::forget`].
     pub fn evidence(&self) -> Result<BTreeMap<FourTuple, TcpInfo>> {
         let open = self.open()?;
         self.handle_events();
@@ -112,7 +112,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. Waits a short time if `wanted` are missing.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`. If connections in `wanted` are missing, waits
+    /// up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {

@@ -1,4 +1,4 @@
-//! Runs as PID 1 of the virtual engine's kernel, with jobs and records in a folder of the host.
+//! Runs this program as PID 1 of the virtual engine's kernel. A folder of the host contains jobs and records.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub const SCRIPTS: &str = "scripts";
 /// Start of the names of files with recorded bodies. The number of the file follows.
 pub const BODIES: &str = "bodies-";
 
-/// Returns the path that the file of recorded bodies with this number has inside the kernel.
+/// Returns the path of the recorded bodies' file with this number, as programs in the kernel see it.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
@@ -31,7 +31,7 @@ pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
 
-/// Prepares the system, runs `work` with the jobs' text and a writer of records, and powers off.
+/// Prepares the system, runs `work` with the jobs' text and a writer of records, and powers off the kernel.
 pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     process::tune_malloc();
     match prepare(folder) {
@@ -41,7 +41,7 @@ pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     init::power_off()
 }
 
-/// Runs the packetdrill scripts of the plan that is in the file for jobs, and powers off the kernel.
+/// Runs the packetdrill scripts of the plan, which is in the file for jobs, and powers off the kernel.
 pub fn run_scripts(folder: &str) -> ! {
     let done = init::mount_devices().map_err(Failure::from).and_then(|()| {
         let (plan, records) = prepare(folder)?;
@@ -64,7 +64,7 @@ pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
 }
 
-/// Appends a record, and returns when it is in the host's file. Fails if the host's disk is full.
+/// Appends a record, and returns when the host's file contains it. Fails if the host's disk is full.
 fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
     write_line(records, record).blame(Fault::Machine, "writing a record")?;
     Ok(init::write_back(records)?)

@@ -34,7 +34,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 const FREE_CLOCK: &str = "free-clock";
 /// Wall clock of the kernel at its start, in nanoseconds since 1970; each job sets its own.
 const START_NS: u64 = 1_000_000_000_000_000_000;
-/// Environment variable for the maximum real time without a record or output of a kernel, in seconds.
+/// Environment variable for the maximum real time between records or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Maximum real time of a packetdrill script, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
@@ -42,7 +42,7 @@ const SCRIPT_SILENCE_S: u64 = 60;
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
 const COMMAND_BYTES: u64 = 1 << 30;
-/// Minimum number of connections that a kernel makes for transactions in a second of real time.
+/// Minimum rate at which a kernel must make connections for transactions, per second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
 /// Maximum time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub struct Kernel {
     pub arguments: Vec<String>,
 }
 
-/// The work of a kernel.
+/// The work for which a kernel is started.
 #[derive(Clone, Copy)]
 pub enum Task<'a> {
     /// Jobs. The last record of each is `end` or `error`.
@@ -65,7 +65,7 @@ pub enum Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// Returns the option with which this program runs as PID 1.
+    /// Returns the option with which this program runs as PID 1 of the kernel.
     fn mode(self) -> &'static str {
         match self {
             Self::Jobs(_) => "--init",
@@ -163,7 +163,7 @@ pub fn run(
     let folder = Folder::make(text, jobs).and_then(|folder| {
         match task {
             Task::Jobs(_) => {}
-            // The kernel mounts its own file system over /tmp, which may contain the scripts.
+            // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
             Task::Scripts(plan) => conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?,
             Task::Command(_, session, _) => session.put(folder.path())?,
         }
@@ -395,7 +395,7 @@ impl Progress<'_> {
     }
 }
 
-/// The folder with the kernel's jobs and records.
+/// The host's folder with the jobs for a kernel and the records that the kernel writes.
 struct Folder {
     private: PrivateFolder,
     records: File,

@@ -1,4 +1,4 @@
-//! Starts a kernel, reads its console, and copies the files that it writes.
+//! Starts a User-Mode Linux kernel, reads its console, and copies the files that it writes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -92,7 +92,7 @@ impl Running {
             .args(seed(task))
             .arg(format!("init=\"{}\"", init.display()))
             .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
-            // The kernel crashes at its start with an empty environment.
+            // With an empty environment, the kernel crashes when it starts.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", "/")
@@ -125,7 +125,7 @@ impl Running {
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete lines to `out`, and updates `progress`. Returns true if there were any new lines.
+    /// Copies new complete records to `out`, and updates `progress`. Returns true if there were any.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;

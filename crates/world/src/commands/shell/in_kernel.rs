@@ -89,7 +89,7 @@ impl Session {
 /// Runs the session that the host put into `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
-    // Signals are blocked before threads start. Otherwise a thread could get SIGCHLD, not the supervisor.
+    // Signals are blocked before threads start. Otherwise SIGCHLD could go to a thread, not the supervisor.
     let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
@@ -131,7 +131,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
     let (_, packets) = with_world(&job, Engine::Virtual, &guests, inside)?;
-    // Processes that the command left running keep the pipes open.
+    // Processes that the command left running keep the pipes open, so the copying would not end.
     process::end_all_others();
     for pump in pumps {
         pump.join().expect("copying a stream does not panic");
@@ -185,7 +185,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
 }
 
 fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // Otherwise a command that computes would stop this thread from running, and the user would see nothing.
+    // Otherwise a command that computes would keep this thread from running, and no output would appear.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
