@@ -1,4 +1,4 @@
-//! Defines the clients of jobs: their kinds, the traits of each kind, and the settings of a client.
+//! Defines the clients that load pages: their kinds, the properties of a kind, and the settings of a client.
 
 use std::num::NonZeroU8;
 
@@ -6,43 +6,43 @@ use fastopen_page::{Phase, Policy, Profile};
 use fastopen_replay::tls::TICKETS_KEPT;
 use serde::Deserialize;
 
-/// A kind of client.
+/// The kind of program that loads the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientKind {
-    /// The built-in loader.
+    /// The page loader that is part of fastopen.
     #[default]
     Loader,
-    /// A program of the user, started by a command line.
+    /// A program of the user, started with a command line.
     Command,
     /// Unmodified Chromium.
     Chromium,
 }
 
-/// The traits of a client that decide how a world is built. The Python models check the client's settings.
+/// The properties of a kind of client that decide how its world, the emulated network, is built.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
     /// True if the client is a program that is not part of fastopen.
     pub is_foreign: bool,
-    /// True if the client runs scripts of its driver before the scripts of the page.
+    /// True if the client's driver can inject scripts that run before the scripts of the page.
     pub runs_scripts: bool,
-    /// The largest number of session tickets per host that an earlier visit leaves to the client.
+    /// Maximum number of TLS session tickets per host that the client has left after an earlier visit.
     pub tickets_left: u8,
-    /// True if the client uses only https for hosts on the HSTS preload list, so that it needs alias hosts.
+    /// True if the client forces https for HSTS-preloaded hosts. Synthetic bodies then name alias hosts.
     pub hsts_preloaded: bool,
-    /// True if the client learns of HTTP/3 from `Alt-Svc`.
+    /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
-    /// True if the client polls the clock until the time advances. Each reading must then take virtual time.
+    /// True if the client polls the clock until it advances. Each reading must then take virtual time.
     pub polls_clock: bool,
     /// Memory that the client needs in addition to the world's memory, in bytes.
     pub memory_bytes: u64,
-    /// The longest real time in seconds that a start or a load may take on the virtual engine.
+    /// Maximum real time in seconds that the client's start or a load may take on the virtual engine.
     pub silence_s: u64,
 }
 
 impl ClientKind {
-    /// Returns the traits of this kind.
+    /// Returns the properties of clients of this kind.
     pub const fn capabilities(self) -> Capabilities {
         let loader = Capabilities {
             is_foreign: false,
@@ -85,18 +85,18 @@ pub enum View {
     Repeat,
 }
 
-/// The header sizes of requests, for a client that has its own headers.
+/// The header sizes of requests by a client that sends its own headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestHeads {
     /// The sizes of the client's own headers.
     #[default]
     Own,
-    /// The sizes in the page.
+    /// The sizes that the page lists (`request_header_bytes`).
     Recorded,
 }
 
-/// The client of a job. Settings of the [`Policy`] that are `None` have the values of the profile.
+/// The settings of a job's client. If a setting of [`Policy`] is `None`, the value of the profile is used.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

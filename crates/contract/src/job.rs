@@ -1,4 +1,4 @@
-//! Defines jobs, which the world program reads.
+//! Defines jobs, which the program `fastopen-world` reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::client::ClientSettings;
 use crate::transactions::TransactionsPlan;
 use crate::validate::object;
 
-/// One world and the loads in it.
+/// A job: one world (an emulated network with its hosts), and the loads to run in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -95,7 +95,7 @@ pub struct Network {
 /// The time for which the loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The way in which the client learns the addresses of hosts.
+/// The method by which the client learns the addresses of hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameLookup {
@@ -123,7 +123,7 @@ impl NameLookup {
         }
     }
 
-    /// Returns the ALPN protocol of the resolver; `None` if there are no queries over TLS.
+    /// Returns the ALPN protocol of the resolver; `None` if queries do not use TLS.
     pub fn alpn(self) -> Option<&'static [u8]> {
         match self {
             Self::None | Self::Do53 | Self::Tcp => None,
@@ -160,8 +160,8 @@ pub enum CrossTraffic {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// This program on engine `host`. On `virtual`, the kernel if its link has the same times as the model,
-    /// and otherwise this program.
+    /// [`Self::Program`] on the engine `host`. On `virtual`, [`Self::Kernel`] if it has the same timing as
+    /// the link model, otherwise [`Self::Program`].
     #[default]
     Auto,
     /// This program forwards each packet according to the link model.
@@ -176,8 +176,8 @@ impl Network {
         self.rtt_us + self.host_extra_rtt_us.get(host).copied().unwrap_or(0)
     }
 
-    /// Returns true if the kernel's link (`netem`, `tbf`) has the same times as the link model, to the
-    /// microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem with jitter
+    /// Returns true if the kernel's link (`netem`, `tbf`) delays packets exactly as the link model does, to
+    /// the microsecond. False with a trace, an AQM, hosts at different RTTs, or jitter: netem with jitter
     /// reorders packets, and with a rate it removes the jitter of every packet that waits.
     pub fn kernel_matches_model(&self) -> bool {
         let is_plain =
@@ -188,7 +188,7 @@ impl Network {
             && self.host_extra_rtt_us.values().all(|extra_us| *extra_us == 0)
     }
 
-    /// Returns true if delays vary from packet to packet.
+    /// Returns true if the delays of packets vary in either direction (jitter).
     pub fn varies(&self) -> bool {
         self.down.jitter.is_some() || self.up.jitter.is_some()
     }
@@ -218,7 +218,7 @@ pub struct LinkDirection {
     pub reorder: bool,
 }
 
-/// The distribution of the delays of packets around the delay of their direction.
+/// The distribution of the packets' delays around the mean delay of their direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
@@ -247,7 +247,7 @@ impl Jitter {
 
 impl LinkDirection {
     /// Returns the longest time in microseconds that a packet waits in the queue; `None` without a known
-    /// bound. `seen` is the longest observed queue in bytes. If it is `None`, the limit of the queue is used.
+    /// bound. `seen` is the longest observed queue in bytes. If `None`, the queue's limit is used.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -289,7 +289,7 @@ impl LinkDirection {
     }
 }
 
-/// The TCP settings of both ends.
+/// The TCP settings of the client and the origins.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -320,7 +320,7 @@ impl ClientFastOpen {
     }
 }
 
-/// The hosts' `net.ipv4.tcp_fastopen` in loads with Fast Open.
+/// The origins' `net.ipv4.tcp_fastopen` in loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
     /// Linux's default: servers do not use TFO.
@@ -373,7 +373,7 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Returns true if the job has transactions. Their server then has its own core.
+    /// Returns true if a load of the job has transactions. The server then runs on a CPU core of its own.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
@@ -383,8 +383,8 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if our QUIC implementation
-    /// lacks the congestion control.
+    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if quinn lacks the
+    /// congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {
@@ -395,7 +395,7 @@ impl Job {
         })
     }
 
-    /// Returns the schemes of the page's URLs in a load with or without TLS.
+    /// Returns the schemes that the page's URLs have in a load with TLS (`encrypted`) or without.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
             _ if !encrypted => Schemes::Http,
@@ -480,7 +480,7 @@ impl OriginSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bodies {
-    /// The recorded bodies if there are any, otherwise dots.
+    /// The recorded body of each resource if there is one, otherwise dots.
     #[default]
     Filler,
     /// Synthetic HTML, CSS and scripts of the page's sizes, with which a browser requests its resources.
@@ -553,7 +553,7 @@ pub struct LoadPlan {
     pub transactions: Option<TransactionsPlan>,
 }
 
-/// The tolerated differences between a world and its model.
+/// The tolerated differences between the emulated network and its settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tolerance {
@@ -563,7 +563,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Returns the time in microseconds by which the link may release a packet too late. The default is a
+    /// Returns the longest time in microseconds by which the link may release a packet late. The default is a
     /// tenth of the RTT, but at least 5 ms.
     pub fn late_us_at(&self, rtt_us: u64) -> u64 {
         self.late_us.unwrap_or_else(|| (rtt_us / 10).max(5000))

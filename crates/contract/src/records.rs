@@ -1,4 +1,4 @@
-//! Defines records, which the world program writes and tests read.
+//! Defines records, which the program `fastopen-world` writes and tests read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::transactions::TransactionsRecord;
 
-/// Returns the address of the resolver. Records of connections to the resolver have this address as host.
-/// Hosts and probes have lower addresses.
+/// Returns the resolver's address, which is also the `host` in records of connections to the resolver. Hosts
+/// and probes have lower addresses.
 pub const fn resolver_address(ip: Version) -> IpAddr {
     match ip {
         Version::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 255, 53)),
@@ -35,7 +35,7 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// The part that caused a failure.
+/// The cause of a failure: the job, the machine, the world, or the program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
@@ -46,7 +46,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the exit code of the program.
+    /// Returns the program's exit code after this failure.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Input => 2,
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// A world, as built and measured.
+/// The record of a world: how it was built, and its measured properties.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldRecord {
@@ -105,7 +105,7 @@ pub struct BothEnds<T> {
     pub origins: T,
 }
 
-/// The TCP settings that a new connection gets.
+/// The TCP settings that new connections inherit from their route.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRecord {
@@ -140,7 +140,7 @@ pub struct MeasuredRate {
     pub median: Option<u64>,
 }
 
-/// One load. Times are in nanoseconds since the start of the load.
+/// The record of one load. Times are in nanoseconds since the start of the load.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRecord {
@@ -185,7 +185,7 @@ pub struct UpstreamRecord {
     pub syn_data: usize,
 }
 
-/// The listeners of an external server on one address.
+/// The listeners of an external server on one address and port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenerRecord {
@@ -232,7 +232,7 @@ pub struct BrowserRecord {
     pub dialogs: u64,
 }
 
-/// A picture of the page, which a browser showed from `at_ns` on.
+/// A screenshot of the page, which the browser showed from `at_ns` on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRecord {
@@ -240,7 +240,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// The end at which the times of requests and connections were measured.
+/// The end of the connections at which the times of requests and connections were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
@@ -248,7 +248,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of contradiction between evidence and expectation. Python adds `fault`, for a world that died.
+/// The ways in which a load's evidence contradicts its expectation. Python adds `fault`, for a failed world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -290,7 +290,7 @@ pub struct Invalid {
     pub detail: String,
 }
 
-/// The lookup of one name.
+/// The DNS lookup of one host name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookupRecord {
@@ -310,7 +310,7 @@ pub struct ResolverRecord {
     pub answers: usize,
 }
 
-/// One request.
+/// The record of one request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRecord {
@@ -330,7 +330,7 @@ pub struct RequestRecord {
     pub error: Option<String>,
 }
 
-/// The use of a response in a client's cache.
+/// The use of a cached response for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cached {
@@ -338,11 +338,11 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The response was cut off, and completed from a simultaneous response for the same URL.
+    /// The response was incomplete, and completed from a simultaneous response for the same URL.
     Shared,
 }
 
-/// One connection.
+/// The record of one connection.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionRecord {
@@ -426,7 +426,7 @@ impl TcpSample {
 }
 
 /// Counts connections without a request that the client aborted before a segment of the server arrived, as
-/// browsers do with surplus connections. `syn_data` counts those whose SYN data the origin accepted.
+/// browsers do with surplus connections. `syn_data` counts those of them whose SYN data the origin accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -476,7 +476,7 @@ impl TlsRecord {
         self.origin.as_ref().map_or(0, |origin| origin.early_bytes)
     }
 
-    /// Returns true if only one end reports a resumed session.
+    /// Returns true if exactly one end reports that the session was resumed.
     pub fn disagrees(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.resumed != self.resumed)
     }
@@ -533,7 +533,7 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// Returns the record with the counts since `before`. Values that are not counts are unchanged.
+    /// Returns the record with the growth of its counts since `before`. Other values are unchanged.
     ///
     /// An AQM may drop packets that the link accepted before `before`. If it drops more such packets than the
     /// link has accepted since, the count of accepted packets is 0.

@@ -1,4 +1,4 @@
-//! Defines the plan and the record of transactions with a server under load.
+//! Defines the plan and the record of transactions: single requests that put a server under load.
 
 use std::collections::BTreeMap;
 
@@ -37,17 +37,17 @@ fn default_late_us() -> u64 {
     1000
 }
 
-/// When transactions begin: at a fixed rate, or one after another for each client.
+/// The start times of transactions: at a fixed rate, or one after another for each client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// At this fixed rate per second, independently of earlier transactions (open loop).
     RatePerS(u32),
-    /// One transaction after another, for each of this number of clients (closed loop).
+    /// One transaction after another by each of this number of clients (closed loop).
     Clients(u32),
 }
 
-/// The change of the origins' cookie key halfway through the transactions.
+/// The change of the origins' TFO cookie key halfway through the transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NewKey {
@@ -65,7 +65,7 @@ pub struct FloodPlan {
     pub cookies: FloodCookies,
 }
 
-/// The cookies in the SYNs of a flood.
+/// The TFO cookies in the SYNs of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FloodCookies {

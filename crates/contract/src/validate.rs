@@ -17,9 +17,9 @@ use crate::client::{ClientKind, ClientSettings};
 use crate::job::{Job, LinkDirection, LoadPlan, Network};
 use crate::transactions::{Arrivals, TransactionsPlan};
 
-/// The largest permitted head of a request or response.
+/// The largest permitted head of a request or response, in bytes.
 const HEAD_BYTES: u64 = 256 * 1024;
-/// The longest path and query that hyper accepts.
+/// The longest path and query that hyper accepts, in bytes.
 const TARGET_BYTES: u64 = 65_534;
 /// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
@@ -28,15 +28,15 @@ const TICKETS: u8 = 8;
 /// The longest permitted time for which the kernel turns Fast Open off after a black hole: a day.
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// The largest permitted time and size. Sums over all resources of a page stay within 64 bits.
+/// The largest permitted time and size. With these limits, sums over a page's resources fit into 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 
-/// The result of a check. The error names the problem and its place.
+/// The result of a check. The error names the invalid key and the problem.
 type Checked = Result<(), String>;
 
 impl Job {
-    /// Reads one job from JSON. An error is one line with the place and the problem (`network.down.loss: …`).
+    /// Reads one job from JSON. An error is one line with the key and the problem (`network.down.loss: …`).
     pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let job: Self = serde_path_to_error::deserialize(&mut reader)
@@ -167,7 +167,7 @@ fn validate_words(place: &str, words: &[String]) -> Checked {
     Ok(())
 }
 
-/// Deserializes only from an object. A derived `Deserialize` would also accept an array of fields' values.
+/// Deserializes only from a JSON object. A derived `Deserialize` would also accept an array of field values.
 pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     struct Object<T>(PhantomData<T>);
 

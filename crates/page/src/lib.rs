@@ -1,4 +1,4 @@
-//! Defines the page of the job contract, and decides in which order a client loads it.
+//! Defines the page that a job loads, and schedules the connections and requests of a client that loads it.
 //!
 //! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
 //! [`Scheduler`] takes events with their times, and returns actions: which request to start now, and on which
@@ -23,5 +23,5 @@ pub use synthetic::{FidelityGaps, Piece, Runtime, SyntheticBody, SyntheticPage, 
 pub use url::{PageUrl, Schemes, UrlError, UrlRewrite, alias_host, is_name};
 pub use validate::PageError;
 
-/// A time or a duration in nanoseconds, on the driver's clock.
+/// A time or a duration in nanoseconds, on the clock of the scheduler's caller (the driver).
 pub type Nanos = u64;

@@ -14,15 +14,15 @@ use crate::{PageUrl, Resource};
 pub struct Page {
     /// The version of the format.
     pub format: Format,
-    /// The name of the page in tables.
+    /// The name of the page, as shown in tables of results.
     pub name: String,
     /// The URL that a person would type to load the page.
     pub url: PageUrl,
-    /// The origin of the page's data, such as a kind of recording and its date.
+    /// The source of the page's data, such as a kind of recording and its date.
     pub source: String,
-    /// The way in which the initiators were found.
+    /// The source of the resources' initiators, such as the browser's recording.
     pub initiators: Initiators,
-    /// Notes of the importer on missing, guessed and omitted facts.
+    /// The importer's notes on data that is missing from the recording, guessed or omitted.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Processing time between the last byte of the last `load` resource and the load event, in microseconds.
@@ -30,30 +30,30 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other think times and reference positions that explain the recording equally well. Empty in jobs.
+    /// Other server think times and initiator offsets that fit the recording equally well. Empty in jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
 
-/// Values that explain a recording as well as the page's own values. Each list has a value for each resource.
+/// Values that fit the recording as well as the page's own values. Each list has one value per resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
     /// Server think time of each resource, in microseconds.
     pub server_think_us: Vec<u64>,
-    /// Position of each resource's reference ([`Resource::initiator_at_bytes`]).
+    /// Each resource's offset in its initiator's body ([`Resource::initiator_at_bytes`]).
     pub initiator_at_bytes: Vec<Option<u64>>,
 }
 
 /// The version of the page format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
-    /// The only version so far.
+    /// Version 1, the only version so far.
     #[serde(rename = "fastopen-page/1")]
     One,
 }
 
-/// The way in which the initiators of resources were found.
+/// The source of the initiators of a page's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initiators {
@@ -70,7 +70,7 @@ pub enum Initiators {
 /// A server: a host and a port. A connection is never used for two servers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The host name or address, as written in the URL.
+    /// The host name or IP address, as written in the URL.
     pub host: String,
     /// The TCP port.
     pub port: u16,
@@ -89,7 +89,7 @@ impl Page {
         self.number_origins().0
     }
 
-    /// Returns the servers, and for each resource the index of its server.
+    /// Returns the servers of the page, and for each resource the index of its server in the first list.
     pub(crate) fn number_origins(&self) -> (Vec<Origin>, Vec<usize>) {
         let mut origins = Vec::new();
         let mut numbers = BTreeMap::new();

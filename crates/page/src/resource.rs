@@ -65,14 +65,14 @@ pub struct Resource {
     /// whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// True if the loader knows of this resource when it queues the initiator's request, as with server push.
+    /// True if the loader knows of this resource once it queues the initiator's request, as with server push.
     #[serde(default)]
     pub pushed: bool,
-    /// Processing time of the client from the reveal of this resource (see `initiator_at_bytes` and `pushed`)
-    /// until it queues the request.
+    /// Time from the moment at which the client learns of this resource (see `initiator_at_bytes` and
+    /// `pushed`) until the client queues the request.
     #[serde(default)]
     pub processing_us: u64,
-    /// Phase of the resource, relative to the load event.
+    /// Phase in which the resource is requested, relative to the load event.
     #[serde(default)]
     pub phase: Phase,
     /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
@@ -85,11 +85,11 @@ pub struct Resource {
     /// True if the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).
     #[serde(default)]
     pub validator: bool,
-    /// Other URLs that get this response if bodies are recorded: candidates of the same `srcset` or `picture`
-    /// that were not recorded, or other names by which the texts of a mirror refer to this file.
+    /// Other URLs that get this response if bodies are recorded: unrecorded candidates of the same `srcset`
+    /// or `picture` element, or other names by which the files of a mirrored site refer to this file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Loads use the versions of the job's hosts.
+    /// HTTP version of the recorded response; `None` if unknown. Loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
     /// Offset of the recorded body in the job's bodies file; `None` outside of jobs.
@@ -116,8 +116,8 @@ pub enum ResourceType {
 }
 
 impl ResourceType {
-    /// Returns the urgency of RFC 9218 section 4.1, from 0, the most urgent, to 3. Resources that block
-    /// rendering come first, then resources that scripts use, then resources that are only displayed.
+    /// Returns the request's urgency (RFC 9218 section 4.1), from 0, the most urgent, to 3. Resources that
+    /// block rendering come first, then resources that scripts use, then resources that are only displayed.
     pub fn urgency(self) -> u8 {
         match self {
             Self::Document | Self::Stylesheet | Self::Font => 0,
@@ -128,7 +128,7 @@ impl ResourceType {
     }
 }
 
-/// A resource's phase, relative to the load event. `runtime.js` uses the numbers of the variants.
+/// The phase of a resource, relative to the load event. `runtime.js` uses the numbers of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {

@@ -9,7 +9,7 @@ use url::Url;
 
 /// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
 ///
-/// The text stays as written, because it is sent in request lines.
+/// The text of the URL is stored as written, because request lines contain it as written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
@@ -20,7 +20,7 @@ pub struct PageUrl {
     port: u16,
 }
 
-/// The reason why a text is not the URL of a page.
+/// The reason why a text is not a valid page URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}`: {problem}", abbreviated(.text))]
 pub struct UrlError {
@@ -97,7 +97,7 @@ impl PageUrl {
         url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
     }
 
-    /// Returns true if the server of this URL uses TLS in a load with `schemes`.
+    /// Returns true if the server of this URL uses TLS in a load whose URLs have these `schemes`.
     pub fn is_encrypted(&self, schemes: Schemes) -> bool {
         match schemes {
             Schemes::Http => false,
@@ -146,8 +146,8 @@ pub fn is_name(host: &str) -> bool {
 /// addresses and names without a usable top-level domain unchanged.
 ///
 /// Browsers use only `https` for hosts on the HSTS preload list, and no alias is on the list. Different hosts
-/// have different aliases. Two hosts of one site stay on one site, except under public suffixes of two labels
-/// such as `co.uk`.
+/// have different aliases. The aliases of two hosts of one site are of one site too, except under public
+/// suffixes of two labels such as `co.uk`.
 pub fn alias_host(host: &str) -> String {
     let last = host.rsplit('.').next().unwrap_or_default();
     let stays =

@@ -10,13 +10,13 @@ const MAX_US: u64 = 1_000_000_000_000;
 const MAX_FRESH_S: u64 = 1_000_000_000;
 const MAX_METHOD_LENGTH: usize = 32;
 
-/// A broken rule and its place: `resources[12].initiator: 40 is not before 12`.
+/// A rule that the page breaks, and the key: `resources[12].initiator: 40 is not before 12`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct PageError {
-    /// The path of the key in the page.
+    /// The path of the invalid key, such as `resources[12].initiator`.
     pub place: String,
-    /// The broken rule.
+    /// A description of the broken rule.
     pub problem: String,
 }
 
@@ -24,7 +24,7 @@ pub struct PageError {
 type Problem = (&'static str, String);
 
 impl Page {
-    /// Checks all rules that reading the page from JSON does not check.
+    /// Checks all rules of the page format that deserialization from JSON does not check.
     ///
     /// # Errors
     /// Returns [`PageError`] for the first broken rule.

@@ -1,4 +1,4 @@
-//! Queues a request once the bytes that reveal it have arrived and the client's processing is over.
+//! Queues a request once the bytes that refer to its resource have arrived and the processing time is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,14 +7,14 @@ use std::mem;
 use super::plan::{self, Plan};
 use crate::Nanos;
 
-/// Progress of a resource in a load.
+/// The progress of one resource in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
-    /// The load leaves the resource out: the policy excludes its phase or the phase of an initiator.
+    /// The load does not request the resource: the policy excludes its phase or the phase of an initiator.
     NotSelected,
     /// The client does not know of the resource yet.
     Unknown,
-    /// The client knows of the resource, and spends its processing time before it queues the request.
+    /// The client knows of the resource, and queues the request when the processing time has passed.
     Processing,
     /// The request is queued or in flight.
     Requested,
@@ -22,7 +22,7 @@ pub enum ResourceState {
     Ended(Nanos),
     /// The request or its response failed at this time.
     Failed(Nanos),
-    /// The client never learnt of the resource, because the response that reveals it failed.
+    /// The client never learnt of the resource, because its initiator failed first.
     NeverRequested,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Discovery {
 struct Progress {
     state: ResourceState,
     queued_at: Option<Nanos>,
-    /// Number of children that the client knows of.
+    /// Number of resources initiated by this one that the client already knows of.
     children_known: usize,
     /// True if the load event waits for the resource.
     awaited: bool,
@@ -113,7 +113,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
-    /// Records that the resource failed. The resources that it has not revealed are never requested.
+    /// Records that the resource failed. Resources that its remaining bytes would reveal are never requested.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
@@ -179,7 +179,7 @@ impl Discovery {
 
     /// Makes the load event wait for the resource and its descendants in [`Phase::Load`].
     ///
-    /// Descendants of a resource in another phase count only if they are known before the load event is due.
+    /// Descendants of a resource in another phase count only if they become known before the event is due.
     ///
     /// [`Phase::Load`]: crate::Phase::Load
     fn await_with_children(&mut self, resource: usize) {
@@ -211,8 +211,8 @@ impl Discovery {
         }
     }
 
-    /// Returns the next child of `parent` that was not returned before and that `bytes_so_far` reveal. If
-    /// `bytes_so_far` is `None`, returns only children that the request reveals.
+    /// Returns the next resource that `parent` reveals with the first `bytes_so_far` bytes of its body, each
+    /// only once. If `bytes_so_far` is `None`, returns only resources that the request itself reveals.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

@@ -9,7 +9,7 @@ use super::Policy;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OriginId(pub usize);
 
-/// The number of a connection, from 0 in the order of opening. No number is used twice.
+/// The number of a connection, counted from 0 in the order of opening. No number is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub usize);
 
@@ -19,7 +19,7 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// An event of the driver. A `resource` is an index in [`crate::Page::resources`].
+/// An event that the driver reports. A `resource` is an index in [`crate::Page::resources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The load begins.
@@ -30,7 +30,7 @@ pub enum Event {
     ConnectionEstablished(ConnectionId),
     /// A connection can take a request: its handshake is over, or TCP Fast Open sends the request in the SYN.
     ConnectionReady(ConnectionId),
-    /// A connection's handshake is complete, which may be after its first requests were sent as early data.
+    /// A connection's handshake is complete. Its first requests may have been sent earlier, as early data.
     ConnectionSecured(ConnectionId),
     /// A connection could not be established.
     ConnectionFailed(ConnectionId),
@@ -63,17 +63,17 @@ pub enum Event {
     ConnectionClosed(ConnectionId),
 }
 
-/// An action for the driver. A `resource` is an index in [`crate::Page::resources`].
+/// An action that the driver performs. A `resource` is an index in [`crate::Page::resources`].
 ///
-/// Every connection of [`Action::Open`] gets an [`Action::Close`], unless the driver has reported that the
-/// connection failed or was closed, or the connection is idle when the load is finished.
+/// Each [`Action::Open`] is followed by an [`Action::Close`] of the connection, unless the driver reported
+/// that the connection failed or was closed, or the connection is idle when the load is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Open a connection.
     Open {
         /// The number of the new connection.
         connection: ConnectionId,
-        /// The server.
+        /// The server to connect to.
         origin: OriginId,
         /// True to open the connection to the server's fallback ([`Policy::fallback_after`]).
         fallback: bool,

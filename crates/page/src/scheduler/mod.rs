@@ -113,7 +113,7 @@ impl Scheduler {
         self.pool.next_action()
     }
 
-    /// Returns the latest time for the next [`Scheduler::advance`]; `None` if only an event can cause
+    /// Returns the time by which [`Scheduler::advance`] must be called; `None` if only an event can cause
     /// actions.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.is_finished() {
@@ -135,7 +135,7 @@ impl Scheduler {
         self.discovery.is_finished()
     }
 
-    /// Returns the time at which `resource` was queued, even without a free connection; `None` before then.
+    /// Returns the time at which the request was queued, even if no connection was free; `None` before then.
     pub fn queued_at(&self, resource: usize) -> Option<Nanos> {
         self.discovery.queued_at(resource)
     }

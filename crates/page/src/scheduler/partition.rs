@@ -3,7 +3,7 @@
 
 use crate::{Origin, Page, Resource, ResourceType};
 
-/// The connections that a request may use. Requests of different partitions never share a connection.
+/// A group of requests that may share connections. Requests of different partitions never share one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Partition {
     /// True for a request without credentials: a font whose origin differs from its document's (Fetch
@@ -14,8 +14,8 @@ pub(crate) struct Partition {
     cross_site_frame: bool,
 }
 
-/// Returns the document of the frame in which each resource is requested. The document of a frame counts as
-/// requested in that frame. `top` is the root document after its redirects.
+/// Returns, for each resource, the index of the document of the frame that requests it. The document of a
+/// frame counts as requested in that frame. `top` is the root document after its redirects.
 pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     let mut frames: Vec<usize> = Vec::with_capacity(page.resources.len());
     for (index, resource) in page.resources.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Plans the requests of a load, and the bytes that reveal them. The plan does not change during a load.
+//! Plans the requests of a load, and the bytes that reveal them. A plan does not change during the load.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
@@ -6,32 +6,32 @@ use crate::{Nanos, Page, Phase, Resource};
 /// The plan for loading one page under one policy.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Requests by resource; `None` for a resource that the load leaves out.
+    /// The request for each resource; `None` for a resource that the load does not request.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
-    /// Time between the load event and the end of the last response that the load event waits for.
+    /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRequest {
-    /// The resources that this request or its response reveals, in the order of the revealing bytes, then in
-    /// the order of [`Policy::order_seed`].
+    /// The resources that this request or its response reveals, in the order of the revealing bytes.
+    /// [`Policy::order_seed`] orders the resources that the same byte reveals.
     pub(crate) children: Vec<Child>,
     pub(crate) body_bytes: u64,
-    /// Time between the reveal of the resource and the queueing of the request.
+    /// Time from the moment at which the client learns of the resource until it queues the request.
     pub(crate) processing: Nanos,
-    /// True if the load event waits for the response, provided that the resource is known in time.
+    /// True if the load event waits for the response, provided that the client knows of the resource in time.
     pub(crate) before_load_event: bool,
     /// True if the request waits for the load event.
     pub(crate) after_load_event: bool,
 }
 
-/// A resource that becomes known when `at_bytes` of its initiator's body have arrived, or at the end of the
-/// response. Without `at_bytes`, it becomes known when its initiator is requested.
+/// A resource that becomes known when `at_bytes` bytes of its initiator's body have arrived ([`AT_END`]: the
+/// whole response). If `at_bytes` is `None`, it becomes known when its initiator is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
-    /// Order among resources that the same byte reveals. Resources with equal values are in the page's order.
+    /// Sort key of resources that the same byte reveals. Resources with equal keys are in the page's order.
     place: u64,
     pub(crate) resource: usize,
 }
@@ -43,7 +43,7 @@ impl PlannedRequest {
     }
 }
 
-/// More bytes than any body has, for a child that only the end of the response reveals.
+/// Value of [`Child::at_bytes`] for a resource that only the end of the response reveals.
 const AT_END: u64 = u64::MAX;
 
 impl Plan {
@@ -81,7 +81,7 @@ impl Plan {
         plan
     }
 
-    /// Adds `child` to the children of `initiator`, if the load requests both.
+    /// Adds `child` to the children of `initiator` if the load requests both resources.
     fn link(&mut self, initiator: usize, child: Child) {
         if self.requests[child.resource].is_none() {
             return;
@@ -93,7 +93,7 @@ impl Plan {
     }
 }
 
-/// Returns number `seed` of a `SplitMix64` generator that starts at 0 (Steele, Lea, Flood, OOPSLA 2014).
+/// Returns output number `seed` of a `SplitMix64` generator with state 0 (Steele, Lea, Flood, OOPSLA 2014).
 fn split_mix(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -101,8 +101,8 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns a flag for each resource, true if the load requests the resource: the policy has the phases of the
-/// resource and of all its initiators.
+/// Returns a flag for each resource: true if `policy.phases` contains the phases of the resource and of all
+/// its initiators, so that the load requests the resource.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
@@ -112,7 +112,7 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     selected
 }
 
-/// Returns the root document and the targets of its redirects, in order.
+/// Returns the indices of the root document and of the targets of its redirects, in order.
 pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {

@@ -18,19 +18,19 @@ pub struct Policy {
     /// Limits for servers whose connections carry several requests at once. For all other servers,
     /// `connections_per_host` is the limit.
     pub multiplexed: BTreeMap<Origin, Limits>,
-    /// Servers to which the client also opens a TCP connection if the QUIC handshake takes longer than this
-    /// time in nanoseconds. The client then uses the connection that is ready first.
+    /// HTTP/3 servers with a TCP fallback. If the QUIC handshake takes longer than the given time in
+    /// nanoseconds, the client also opens a TCP connection, and uses the connection that is ready first.
     pub fallback_after: BTreeMap<Origin, Nanos>,
     /// True if the handshake of a connection begins later than [`Action::Open`](crate::Action::Open), after
     /// the lookup of the host's name ([`Event::ConnectionBegins`](crate::Event::ConnectionBegins)).
     pub lookups: bool,
     /// True if a connection may carry more than one request.
     pub keep_alive: bool,
-    /// Factor for the page's processing times; 0 for a client without processing times.
+    /// Factor by which the page's processing times are multiplied; 0 for a client without processing times.
     pub processing_scale: f64,
-    /// The phases to load. `load` must be among them.
+    /// The phases whose resources are requested. `load` must be among them.
     pub phases: Vec<Phase>,
-    /// Seed of the order of requests that the same byte of a response reveals; `None` for the page's order.
+    /// Seed to shuffle the requests that the same byte of a response reveals; `None` for the page's order.
     pub order_seed: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The order of a browser: each resource once it is revealed and processed, the most urgent first.
+    /// The order of a browser: each resource once it is known and processed, the most urgent first.
     #[default]
     Browser,
     /// The order of a parallel downloader: the root document and its redirects, then all other resources at
@@ -131,7 +131,7 @@ impl Policy {
     /// Returns `us` microseconds of the page's processing time, scaled for this client, in nanoseconds.
     pub fn processing(&self, us: u64) -> Nanos {
         const NANOS_PER_US: u64 = 1000;
-        // Only the product is rounded: a valid page has at most 10^15 ns here, which a double holds exactly.
+        // Only the product is rounded: a valid page's time is at most 10^15 ns, which a double holds exactly.
         ((us * NANOS_PER_US) as f64 * self.processing_scale).round() as Nanos
     }
 }

@@ -26,12 +26,12 @@ pub(crate) struct Pool {
     /// The request for each resource.
     requests: Vec<Request>,
     queued: usize,
-    /// One server for each origin and partition.
+    /// One entry for each combination of server and partition.
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
-    /// Times at which servers get a second connection, unless the first one is established by then (secured,
-    /// if the server has a fallback).
+    /// Times at which a second connection to a server is opened, unless the first connection is established
+    /// by then (secured, if the server has a fallback).
     backups: BTreeMap<ServerId, Nanos>,
     makes_backups: bool,
     /// True if the handshakes of connections begin after the lookup of the host's name.
@@ -43,7 +43,7 @@ pub(crate) struct Pool {
     actions: VecDeque<Action>,
 }
 
-/// Index of a [`Server`].
+/// Index of a [`Server`] in [`Pool::servers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ServerId(usize);
 
@@ -60,7 +60,7 @@ struct Server {
     limits: Limits,
     queue: BTreeSet<QueuedRequest>,
     open: usize,
-    /// Open connections that have begun their handshake.
+    /// Number of open connections that have begun their handshake.
     begun: usize,
     connecting: usize,
     fallback: Fallback,
@@ -163,7 +163,7 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    /// Sends the request on an available connection. Otherwise queues it, and may open a connection.
+    /// Sends the request on an available connection. If there is none, queues it, and may open a connection.
     pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
@@ -182,7 +182,7 @@ impl Pool {
         self.backups.values().min().copied()
     }
 
-    /// Opens the backup connections that are due. A backup that the limits forbid now is tried again later.
+    /// Opens the backup connections that are due. If the limits forbid a backup now, it is tried again.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -198,7 +198,7 @@ impl Pool {
         }
     }
 
-    /// Records the start of a handshake.
+    /// Records the start of a handshake. If it is the server's only one, may plan a second connection.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -284,7 +284,7 @@ impl Pool {
     }
 
     /// Removes a lost connection. Returns the requests that fail: its requests that are not retried, or if it
-    /// was connecting, the server's most urgent request. No request fails if another connection takes over.
+    /// was connecting, the server's most urgent one. No request fails if another connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -315,8 +315,8 @@ impl Pool {
         }
     }
 
-    /// Opens a planned fallback at once after the loss of a connection with an incomplete handshake. Returns
-    /// true if the server has a connection of the other kind, fallback or not, that may take over.
+    /// Opens a planned fallback at once after a connection was lost during its handshake. Returns true if
+    /// requests can continue on another connection: a fallback if this was none, or vice versa.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -328,7 +328,7 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request. Returns false if the connection did not carry the request.
+    /// Ends a request whose response is complete. Returns false if the connection did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -346,7 +346,7 @@ impl Pool {
         true
     }
 
-    /// Ends a failed request. Returns the request unless it is retried, or the connection did not carry it.
+    /// Ends a failed request. Returns its resource; `None` if it is retried, or was not on the connection.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,
@@ -362,8 +362,8 @@ impl Pool {
         self.retry_or_fail(now, retry, resource)
     }
 
-    /// Opens connections, for the most urgent request first, until a connection is in progress for each
-    /// queued request, or the limits are reached.
+    /// Opens connections, for the most urgent request first, until each queued request has a connection in
+    /// progress or the limits are reached.
     pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
             self.open_next(now, id);
@@ -397,7 +397,7 @@ impl Pool {
         }
     }
 
-    /// Records that a connection to the server has ended its handshake or failed.
+    /// Records that a connection to the server is no longer connecting: its handshake ended, or it failed.
     fn connected(&mut self, id: ServerId) {
         let server = &mut self.servers[id.0];
         server.connecting -= 1;
@@ -421,7 +421,7 @@ impl Pool {
             .map(|(_, id)| id)
     }
 
-    /// Returns true if the limits allow a connection to the server, if necessary after closing an idle one.
+    /// Returns true if the limits allow a new connection to the server, perhaps after closing an idle one.
     fn has_room(&self, id: ServerId) -> bool {
         let server = &self.servers[id.0];
         if server.open < server.limits.connections {
@@ -454,8 +454,8 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the connection for a new request; `None` if no connection is available. As in Chromium, it is
-    /// the most recently used connection, or else the unused connection that has waited longest.
+    /// Returns the connection for a new request; `None` if no connection is available. As in Chromium, this
+    /// is the most recently used connection, or, if none was used, the connection that has waited longest.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -484,7 +484,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Takes the most urgent request from the server's queue. A used connection gets no HTTP/1 retry.
+    /// Removes and returns the server's most urgent request. A used connection gets no HTTP/1 retry.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));

@@ -1,6 +1,6 @@
-//! Limits delayable requests, which are for images. As in Chromium's resource scheduler, a frame has a
-//! maximum number of images in flight, and requests none from a server with six of the frame's requests in
-//! flight. All further images wait without a connection. A redirect's target takes the redirect's place.
+//! Limits requests for images ("delayable" requests), as Chromium's resource scheduler does: a frame has a
+//! maximum of images in flight, and requests none from a server with six of the frame's requests in flight.
+//! Further images wait without a connection. A redirect's target takes over the redirect's slot.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ pub(crate) struct Throttle {
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// Frames by the index of their document.
+    /// The frames, each by the index of its document.
     frames: BTreeMap<usize, Frame>,
 }
 
@@ -24,9 +24,9 @@ struct Request {
     frame: usize,
     /// True for images on connections with one request at a time. Other connections use priorities instead.
     delayable: bool,
-    /// The redirect whose target this request is, and whose place it takes.
+    /// The redirect that leads to this request, which takes over the redirect's slot.
     follows: Option<usize>,
-    /// True if the target of this redirect takes the place of this request.
+    /// True if this request is a redirect whose target takes over its slot.
     is_followed: bool,
 }
 
@@ -38,7 +38,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates the throttle. `frames` maps each resource to the document of its frame.
+    /// Creates the throttle of a load. `frames` has, for each resource, the document of its frame.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -52,7 +52,7 @@ impl Throttle {
         for (number, resource) in page.resources.iter().enumerate() {
             let Some(redirect) = resource.initiator.filter(|_| selected[number]) else { continue };
             let before = &page.resources[redirect];
-            // A target in another phase may wait for the load event, and must not keep the place meanwhile.
+            // A target in another phase may wait for the load event, and must not occupy the slot meanwhile.
             let leads_on = before.redirect_to.is_some() && before.phase == resource.phase;
             if policy.profile == Profile::Browser && leads_on && !requests[redirect].is_followed {
                 requests[redirect].is_followed = true;
@@ -84,8 +84,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Returns the next request of the frame that may start, skipping servers at
-    /// their limit; `None` if there is none, or if a redirect's target takes the ended request's place.
+    /// Ends an admitted request. Returns the frame's next waiting request that may start, skipping servers at
+    /// their limit; `None` if there is none, or if a redirect's target takes over the slot.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

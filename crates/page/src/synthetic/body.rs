@@ -1,4 +1,4 @@
-//! Builds a body of an exact size from text, and filler between the text.
+//! Builds a response body of an exact size from pieces of text, and filler between them.
 
 /// A body as a list of pieces. Filler of any length takes no memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct SyntheticBody {
     len: u64,
 }
 
-/// A piece of a body.
+/// A piece of a body: literal bytes, or filler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// These bytes.
@@ -16,7 +16,7 @@ pub enum Piece {
     Filler(u64),
 }
 
-/// The marks of a comment that hides filler. Gaps that are too short for both marks get spaces.
+/// The start and end marks of a comment that hides filler. Gaps too short for both marks get spaces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 

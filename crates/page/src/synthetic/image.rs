@@ -1,7 +1,7 @@
 //! Writes images of one pixel. Decoders ignore the filler after the end of an image.
 //!
 //! Browsers recognise images by their first bytes, not by their Content-Type (WHATWG MIME Sniffing section
-//! 6.1), except SVG. So a GIF can replace a JPEG or WebP image.
+//! 6.1), except for SVG. So a GIF can replace a JPEG or WebP image.
 
 use super::body::{C, HTML, SyntheticBody};
 

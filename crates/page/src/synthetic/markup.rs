@@ -1,16 +1,16 @@
-//! Writes the text of a reference in HTML, in a script or in a stylesheet.
+//! Writes a reference to a resource as HTML, as a script call or as a stylesheet rule.
 
 use std::fmt::Write as _;
 
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Numbers of deferred references: parts of the reference to their initiator, which starts them later.
+/// Indices of deferred references: parts of the reference to their initiator, which starts them later.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
-    /// References whose requests start when the response of the initiator has ended.
+    /// References whose requests start when the initiator's response has ended.
     pub(super) on_end: Vec<usize>,
-    /// References that a stylesheet holds, and whose requests start when an element uses them.
+    /// References in a stylesheet whose requests start when an element uses the image or font.
     pub(super) on_use: Vec<usize>,
 }
 
@@ -86,20 +86,20 @@ impl Writer<'_> {
         (images, array)
     }
 
-    /// Returns the reference as a call of `runtime.js`.
+    /// Returns the reference as a call of the function `_` of `runtime.js`.
     pub(super) fn call(&self, number: usize) -> String {
         format!("_({});", self.array(number, &mut |url| quote(&url)))
     }
 
-    /// Returns the references as a list for the script of the browser's driver.
+    /// Returns the references as a JavaScript array of arrays, for the script of the browser's driver.
     pub(super) fn list(&self, numbers: &[usize]) -> String {
         let arrays: Vec<_> =
             numbers.iter().map(|&number| self.array(number, &mut |url| quote(&url))).collect();
         format!("[{}]", arrays.join(","))
     }
 
-    /// Returns the reference as an array that `runtime.js` reads. `write` writes the URLs of the array.
-    /// Default values at the end of the array are left out.
+    /// Returns the reference as a JavaScript array that `runtime.js` reads, without default values at its
+    /// end. `write` formats the URLs in the array.
     fn array(&self, number: usize, write: &mut dyn FnMut(String) -> String) -> String {
         let reference = &self.references[number];
         let url = write(self.url(number));
@@ -147,7 +147,7 @@ impl Writer<'_> {
         text + "]"
     }
 
-    /// Returns the reference as a rule of a stylesheet; `None` if no rule can load its type.
+    /// Returns the reference as a stylesheet rule; `None` if no rule can load a resource of its type.
     pub(super) fn rule(&self, number: usize) -> Option<String> {
         let reference = &self.references[number];
         let url = self.url(number).replace('\\', "\\\\");
@@ -163,7 +163,7 @@ impl Writer<'_> {
 
 /// Escapes a URL for the value of an attribute. An ampersand stays if it begins no character reference: the
 /// next character is no letter, digit or `#`, or an equals sign follows the name (HTML, "named character
-/// reference state"). Few URLs then need escapes, which not all downloaders decode.
+/// reference state"). So few URLs need escapes, because not all download programs decode them.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Writes synthetic bodies, which make a browser request exactly the page's resources in their exact sizes.
+//! Writes synthetic bodies of the page's sizes, which make a browser request exactly the page's resources.
 //!
 //! A page names the initiator of each resource, the byte of the initiator's body that reveals the resource,
 //! and the processing time before the request. This module writes HTML, CSS and scripts with which a browser
@@ -48,7 +48,7 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that do not fit into their bodies, for `runtime.js`. Bodies name a list by index.
+    /// Lists of references that do not fit into their bodies, for `runtime.js`. A body has a list's index.
     lists: Vec<String>,
 }
 
@@ -57,14 +57,14 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the resource, or another if a browser would not read the body as its resource type.
+    /// Content-Type of the resource, or another if a browser would not treat the body as its resource type.
     pub mime: String,
     /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,
     /// True if the origin refuses this CORS preflight, because no request of the page follows the preflight.
     pub refuses_preflight: bool,
-    /// Processing time between this redirect or preflight and the following request. A browser makes the
-    /// following request at once, so the origin delays its response by this time.
+    /// Processing time between this redirect or preflight and the request that follows it. A browser sends
+    /// that request at once, so the origin delays this response by the processing time.
     pub processing_ns: Nanos,
 }
 
@@ -145,7 +145,7 @@ impl SyntheticPage {
     }
 }
 
-/// Returns a body of `len` bytes without references.
+/// Returns a body of `len` bytes without references: a comment, an image of one pixel, or filler.
 fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     match kind {
@@ -157,8 +157,8 @@ fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     body
 }
 
-/// Returns the resource's Content-Type if browsers then read the body as ASCII text of this resource type.
-/// Otherwise returns the type of HTML, CSS or JavaScript, or an empty text for other resource types.
+/// Returns the Content-Type `mime` if a browser treats an ASCII body of this type as a resource of `kind`.
+/// Otherwise returns the type of HTML, CSS or JavaScript, or an empty string for other kinds.
 fn mime(kind: ResourceType, mime: &str) -> String {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let wide = mime.to_ascii_lowercase().contains("utf-16");

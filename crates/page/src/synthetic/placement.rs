@@ -3,10 +3,10 @@
 //! The body of a resource's initiator holds the reference to the resource if the body has room. Otherwise the
 //! reference is deferred: it becomes part of the reference to the initiator, and its request starts when the
 //! initiator's response has ended. Resources are placed from the last to the first, because the text of a
-//! reference includes all references that are deferred to it.
+//! reference includes all references that were deferred and became part of it.
 //!
 //! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room for
-//! its references then has only the number of a list that the driver holds.
+//! its references then contains only the number of one of the driver's lists.
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ pub(super) struct Placement {
     pub(super) lists: Vec<String>,
 }
 
-/// The state of a placement. Vectors have one item for each reference.
+/// The state of a placement. `children` to `carries_runtime` have one item for each reference.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// References that are not placed yet, and whose requests the response to this reference starts.
+    /// References not placed yet, by the reference whose response starts their requests.
     children: Vec<Vec<usize>>,
-    /// Number of levels of references that are deferred to the reference.
+    /// Nesting depth of the deferred references that are part of the reference.
     depth: Vec<usize>,
-    /// References that the body of the reference's last resource holds.
+    /// References in the body of the reference's last resource.
     held: Vec<Vec<usize>>,
     /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
@@ -135,9 +135,9 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Puts `runtime.js` into the document. If the document has no room for the script next to its own
-    /// references, the nearest enclosing document with room gets the script, and starts the references that
-    /// the inner document cannot hold. If no document has room, none gets the script.
+    /// Decides that the document holds `runtime.js`. If the document has no room for the script next to its
+    /// own references, the nearest enclosing document with room gets the script, and starts the references
+    /// that the inner document cannot hold. If no document has room, none gets the script.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -145,8 +145,8 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the smallest size in bytes of the reference `child` in a document with `runtime.js`, if no
-    /// other reference is deferred to it.
+    /// Returns the smallest size in bytes that the reference `child` has in a document with `runtime.js`: the
+    /// size without deferred references.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -157,7 +157,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of a reference's last resource, and defers the references that do not fit into it.
+    /// Writes the body of the reference's last resource, and defers the references that do not fit into it.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -236,9 +236,9 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Moves the references into lists that the driver holds, one for each revealing byte, and writes the
-    /// numbers of the lists into the document. If room is short, joins the last lists at the end. If there is
-    /// no room for any number, returns all references.
+    /// Moves the references into lists that the driver holds, one list for each byte offset, and writes the
+    /// numbers of the lists into the document. If room is short, joins the last lists and puts their number
+    /// at the end. If there is no room for any number, returns all references.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -288,7 +288,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the longest start of a document that leaves room for references; empty if no start does.
+    /// Returns the longest beginning of a document that leaves room for references; empty if there is none.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
@@ -297,7 +297,7 @@ impl<'a> Placer<'a> {
             let scripts = format!("{}<body>", self.runtime);
             let least = format!("{icon}{scripts}");
             let full = format!("{DOCTYPE}{icon}{TEXT}{scripts}");
-            // The doctype and the text must not take room that references need.
+            // The doctype and the visible text must not use up room that references need.
             let head = if room > 4 * full.len() { full } else { least };
             return if head.len() <= room { head } else { String::new() };
         }
@@ -379,7 +379,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and reports the gaps, such as resources never reached.
+    /// Follows all references from the root document, and collects the gaps, such as resources never reached.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];

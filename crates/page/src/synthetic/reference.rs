@@ -18,7 +18,7 @@ pub(super) enum InitiatorType {
     Font = 5,
     /// A script that `fetch` loads and `eval` runs, so that the load event does not wait for the script.
     FetchAndEval = 6,
-    /// An image whose Content-Type keeps `<img>` from loading it. It is fetched with an image's priority.
+    /// An image whose Content-Type `<img>` does not accept, so `fetch` loads it with an image's priority.
     FetchedImage = 7,
 }
 
@@ -35,14 +35,14 @@ pub(super) enum Container {
 pub(super) struct Reference {
     /// Resource that the browser requests first.
     pub(super) first: usize,
-    /// Last resource of the chain: the first resource, or the request after its redirects and preflight.
+    /// Last resource of the chain: the first resource, or the one after its redirects and preflight.
     pub(super) last: usize,
     /// All resources from the first to the last: redirects, preflights and their targets.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
     /// Type of the last resource's body if it can hold references; `None` if it cannot, such as an image.
     pub(super) container: Option<Container>,
-    /// Number of the reference whose response starts this request; `None` for the root document.
+    /// Index of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
     /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
@@ -53,7 +53,7 @@ pub(super) struct Reference {
     pub(super) request_body_bytes: u64,
     /// True if the browser sends a CORS preflight, which is part of the chain.
     pub(super) preflight: bool,
-    /// Number of the document in which the request starts. The root document has its own number.
+    /// Index of the reference to the document in which the request starts; for the root document, its own.
     pub(super) document: usize,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);
     let mut references: Vec<Reference> = Vec::new();
-    // Number of the reference that each resource belongs to.
+    // Index of the reference whose chain contains each resource.
     let mut number_of = vec![None; page.resources.len()];
     let mut urls = BTreeSet::new();
     for (index, resource) in page.resources.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
         let last = chain[chain.len() - 1];
         let repeated = !urls.insert(resource.url.as_str());
         let final_resource = &page.resources[last];
-        // The preflight's reference describes the request that follows the preflight.
+        // If there is a preflight, method and body size are those of the request that follows it.
         let described = if preflight { final_resource } else { resource };
         let initiator_type = if parent.is_none() {
             InitiatorType::Frame
