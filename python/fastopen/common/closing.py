@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing:
-    """A context manager that calls `close` at its end."""
+    """A base class for objects that are closed when their `with` block ends."""
 
     def close(self) -> None:
         """Free the resources of the object. Each subclass implements this method."""
@@ -23,8 +23,8 @@ class Closing:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM until the block ends. A signal during a call of Popen could otherwise leave a
-    process that does not end. Outside the main thread, which handles all of Python's signals, do nothing."""
+    """Delay SIGINT and SIGTERM until the block ends. Otherwise, a signal during a call of Popen could leave a
+    child process running. Outside the main thread, which handles Python's signals, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -3,7 +3,7 @@
 from typing import Final, TypeVar
 
 Cell = TypeVar("Cell")
-# Spreadsheets evaluate text that begins with one of these, or the formula that follows it (OWASP).
+# Spreadsheets evaluate text that begins with one of these as a formula (OWASP, "CSV Injection").
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 

@@ -26,7 +26,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors in one. The text has a line for each error; the fields are those of the first."""
+    """Several InputErrors in one. The text has a line for each; the fields come from the first error."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -39,7 +39,7 @@ class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
 
 @contextmanager
 def collected(problems: list[InputError]) -> Iterator[None]:
-    """Catch an InputError of the block and append it to `problems`, so that the caller can check the rest."""
+    """Catch an InputError of the block and append it to `problems`, so that checks can continue."""
     try:
         yield
     except InputError as error:
@@ -81,8 +81,8 @@ def one_line(text: str, limit: int = 500) -> str:
 class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
-    `message` names the missing thing. `remedy` is a way to get it, or empty if there is none. It may have
-    several lines, the first of which introduces the others."""
+    `message` describes the problem. `remedy` is a way to solve it, or empty if there is none. A remedy may
+    have several lines, the first of which introduces the others."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)

@@ -7,5 +7,5 @@ import sys
 def pip_install(package: str) -> str:
     """Return the command that installs `package` into the environment that runs fastopen.
 
-    The command does not use fastopen's extras, because no package index has fastopen."""
+    The command does not name an extra of fastopen, because fastopen is not on a package index."""
     return shlex.join([sys.executable, "-m", "pip", "install", package])

@@ -19,11 +19,11 @@ class Entry:
     aside: str = ""
     """An addition to a figure, such as its interval. It goes below the figure if space is short."""
     mark: str = ""
-    """A mark after a figure that refers to a note."""
+    """A mark that follows the text, such as a dagger, and refers to a note."""
     short: str = ""
     """The text to use instead if space is short."""
     phrase: str = ""
-    """The text to use instead in a merged column of factors and in the subtitle."""
+    """The text in a merged column of factors and in the subtitle, such as `RTT 20 ms`."""
     value: Value = None
     """The exact value, for output that programs read."""
 
@@ -43,7 +43,7 @@ class Column:
     answer: bool = False
     """True for a column that readers look for first."""
     wraps: bool = False
-    """True if the texts may take several lines."""
+    """True if the texts may wrap."""
     proof: bool = False
     """True for evidence or explanations, which are left out if space is short."""
 
@@ -71,7 +71,7 @@ class Grid:
     """True if consecutive rows with the same first entry form a group."""
 
     def answer_first(self) -> "Grid":
-        """Return the table with the columns that readers look for first right after the keys and factors."""
+        """Return the table with its `answer` columns moved right after the keys and factors."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
@@ -99,7 +99,7 @@ class Grid:
 
     @property
     def in_words(self) -> bool:
-        """Return True if no column has figures. The HTML report opens such tables."""
+        """Return True if no column has figures. The HTML report shows such tables expanded."""
         return all(column.kind != "figure" for column in self.columns)
 
 

@@ -4,17 +4,17 @@ import re
 import sys
 from typing import Any, Final
 
-# The limit for one JSON text from any source. The largest record of a load is estimated at 158 MiB (see
+# The limit on the memory of one decoded JSON text. The largest record of a load is estimated at 158 MiB (see
 # runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
 # twice as much in addition.
 MAX_BYTES: Final = 160 * 2**20
-# The maximum number of bytes for one character of text. In `[[…]]` two characters make a list with room for
-# four values (88 bytes); the eight characters of `{"":[0]}` make an object, a list and a number (352 bytes).
+# The maximum number of decoded bytes for one character of text. In `[[…]]`, two characters are a list with
+# room for four values (88 bytes); the eight of `{"":[0]}` are an object, a list and a number (352 bytes).
 A_CHARACTER: Final = 48
 # A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
 # Bytes of an object with up to five members, a list with room for four values, each further value or member,
-# and half a string (for each quote).
+# half a string (for each quote), a pair, and a number.
 _OBJECT: Final = 232
 _LIST: Final = 88
 _VALUE: Final = 72
@@ -70,6 +70,6 @@ def taken_by(value: Any) -> int:
             taken += size(one)
             found += one
         else:
-            # Header fields are a list subclass with shared texts. The HAR importer counts each text once.
+            # HAR headers are a list subclass. Their strings are shared, so the HAR importer counts them.
             taken += size(one) + len(one) * _TUPLE if isinstance(one, list) else _NUMBER
     return taken

@@ -39,7 +39,7 @@ def percent(value: float) -> str:
 
 
 def percents(values: Sequence[float]) -> str:
-    """Format the range of values that are not negative: `3.7 %`, or `1.2 to 3.7 %`."""
+    """Format the range of percentages, none of which is negative: `3.7 %`, or `1.2 to 3.7 %`."""
     ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}%"
 
@@ -51,7 +51,7 @@ def signed(value: float) -> str:
 
 
 def span(values: Sequence[float], unit: str) -> str:
-    """Format the range of values: `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
+    """Format the range of `values`: `12.5 ms`, or `-0.6 to 3.7 ms` with a true minus sign."""
     ends = dict.fromkeys(signed(end) for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}{unit}"
 
@@ -123,7 +123,7 @@ def some(items: Sequence[str], most: int = 4) -> str:
 
 
 def decapitalised(text: str) -> str:
-    """Return the text with a small first letter, unless its first word is an abbreviation."""
+    """Return the text with a lower-case first letter, unless its first word is an abbreviation."""
     first = text.split(" ", 1)[0]
     return text if first[1:].isupper() else f"{text[:1].lower()}{text[1:]}"
 

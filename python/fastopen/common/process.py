@@ -13,7 +13,7 @@ from fastopen.common.closing import interrupts_held_back
 from fastopen.common.errors import MachineError
 
 Command = Sequence[str | Path]
-# The variables that child processes inherit. Others may change how compilers and the kernel's build behave.
+# Environment variables that child processes inherit. Others may affect compilers or the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
@@ -32,8 +32,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:
-    """Raise MachineError if programs are missing. `packages` maps each program to the Debian packages that
-    have it; `user` is the part of fastopen that needs the programs."""
+    """Raise MachineError if programs are missing. `packages` maps each program to the Debian packages to
+    install; `user` is the part of fastopen that needs the programs."""
     missing = [program for program in packages if not shutil.which(program)]
     if missing:
         remedy = f"apt-get install {' '.join(packages[program] for program in missing)}"

@@ -8,19 +8,19 @@ from pydantic_core import PydanticCustomError
 
 from fastopen.common.errors import InputError, InputErrorGroup, any_of, one_line
 
-# The maximum number of errors to list. Each takes 700 bytes.
+# The maximum number of errors to list. Each takes 700 bytes of memory.
 MOST_LISTED: Final = 20_000
 MOST_SHOWN: Final = 10
 _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
 _KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list whose validation stops at the first error: many `{}` would give an error for each missing key."""
+"""A list whose validation stops at the first error, since in a list of `{}` each item has several."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return a validator's error: the settings with these keys exclude each other. `message` and `remedy`
-    name settings by their options, such as `--http=1.1/2`."""
+    """Return an error for a validator to raise if the settings with these keys exclude each other. `message`
+    and `remedy` name settings by their options, such as `--http=1.1/2`."""
     context = {"message": message, "remedy": remedy, "keys": keys}
     return PydanticCustomError("conflict", "{message}: {remedy}", context)
 
@@ -38,7 +38,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
     """Return every problem of `error`. `place` is the file or option."""
     problems = problems_of(error)
-    # A wrong item also makes its list too short.
+    # If an item of a tuple is invalid, pydantic also reports that the tuple is too short.
     own = [one for one in problems if one["type"] != "too_short" or not one["input"]]
     return [_input_error(problem, place) for problem in own or problems]
 
@@ -70,7 +70,7 @@ def _plain(problem: Mapping[str, Any]) -> str:
         return "is empty; list at least one"
     message = str(problem["msg"])
     if kind == "value_error":
-        # Typer lists the words of an option after "is not one of".
+        # Typer lists the accepted values of an option after "is not one of".
         message, _, words = message.removeprefix("Value error, ").partition(" is not one of ")
         known_words = any_of(words.rstrip(".").replace("'", "").split(", "))
         return f"unknown value {message}; use {known_words}" if words else message

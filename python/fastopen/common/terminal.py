@@ -21,13 +21,13 @@ PLAIN: Final = str.maketrans({NBSP: " ", MINUS: "-"})
 
 
 def plain(text: str) -> str:
-    """Replace no-break spaces and minus signs by ASCII, so that the text can be searched and copied."""
+    """Replace no-break spaces and minus signs with ASCII, so that the text can be searched and copied."""
     return text.translate(PLAIN)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The ways in which a layout saves space."""
+    """A layout of a table in a terminal. Each option saves space."""
 
     asides_below: bool = False
     """True if intervals go below their figures."""
@@ -56,10 +56,9 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# The least width of a merged column of factors. The column is also at least as wide as its longest word, and
-# half as wide as its text.
+# The least width of a column of merged factors, if its longest word and half of its text are shorter.
 WORDS_MIN: Final = 9
-# Factors keep their own columns if these together are no wider than this: numbers would save little.
+# Numbers replace the columns of factors only if these are wider than this in total.
 COLUMNS_MIN: Final = 8
 # Longer names take several lines if space is short.
 NAME_MIN: Final = 20
@@ -121,7 +120,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Number the merged words of the rows from 1; empty if the factors' own columns take little space."""
+    """Map each distinct text of the merged factors to a number from 1; empty if their columns are narrow."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -136,7 +135,7 @@ def _width(grid: Grid, number: int) -> int:
 
 
 def _least(table: Table) -> int:
-    """Return the least width of a table. Columns that may wrap count with their minimum width."""
+    """Return the least width of a table in characters. Wrapping columns count with their `min_width`."""
     pad = table.padding[1]
     columns = 0
     for column in table.columns:
@@ -203,7 +202,7 @@ def _table(grid: Grid, layout: Layout) -> Table:
 
 
 def _words_width(words: str) -> int:
-    """Return the width of the narrowest column in which these words take two lines."""
+    """Return the width of the narrowest column in which these words take at most two lines."""
     longest = max(map(len, words.split()), default=0)
     whole = len(words)
     widths = range(max(WORDS_MIN, longest, whole // 2), whole + 1)

@@ -90,7 +90,7 @@ def _parse(
 
 
 def format_duration_us(microseconds: int) -> str:
-    """Return the shortest text that parses to the same time: `20ms`, `1s`, `0.5ms`."""
+    """Return a text in s or ms that parses to the same time: `20ms`, `1s`, `0.5ms`."""
     for unit in ("s", "ms"):
         if microseconds and microseconds % _DURATIONS_US[unit] == 0:
             return f"{microseconds // _DURATIONS_US[unit]}{unit}"

@@ -12,9 +12,9 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# The limit of a text is larger than a page of 50,000 resources, a list of 100,000 URLs or a published table.
+# The limit for text files exceeds a page of 50,000 resources, a list of 100,000 URLs, and a published table.
 MAX_TEXT_BYTES: Final = 16 * 2**20
-# The limit of TOML is larger than an experiment with 20,000 networks. tomllib reads 1 MB in a second.
+# The limit for TOML files exceeds an experiment with 20,000 networks. tomllib reads 1 MB in a second.
 MAX_TOML_BYTES: Final = 2**20
 # tomllib's time for a dotted key grows with the square of the number of its parts.
 _MOST_PARTS_OF_A_KEY: Final = 300
@@ -24,7 +24,7 @@ _PARTS_OF_A_KEY: Final = re.compile(
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a regular file for reading. Raises InputError, also for pipes and devices, which may not end."""
+    """Open a regular file for reading. Raises InputError, also for pipes and devices, which may never end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(descriptor).st_mode
