@@ -17,7 +17,8 @@ AllowCommandOption = Annotated[
 
 
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
-    """Ask for permission to run the clients and servers in a file. Raises InputError unless it is granted."""
+    """Ask before the client and server commands in `place`, a file or run, are executed, unless `allowed`.
+    Raises InputError if the user refuses, or cannot be asked because there is no terminal."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return

@@ -30,7 +30,7 @@ PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks an
 FRAMES_MIN: Final = 120
 
 
-# Typer raises this class of Click for a command line that it cannot read, but does not export it.
+# Typer raises this class of Click for a command line that it cannot parse, but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -42,12 +42,12 @@ class Commands(TyperGroup):
         self.commands = _OnDemand(dict.fromkeys(modules()))
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Make a context. Raises InputError for an unknown option."""
+        """Return a context for parsing. Raises InputError for an unknown option."""
         with _in_one_line():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Invoke the command. Raises InputError if the command's own part of the line cannot be read."""
+        """Invoke the command. Raises InputError if the command's own arguments cannot be parsed."""
         with _in_one_line():
             return super().invoke(ctx)
 
@@ -62,7 +62,7 @@ class Commands(TyperGroup):
         return [name for panel in PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under their panels, also in help without frames."""
+        """Write the commands under the headings of their panels, even without frames."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
         for panel in PANELS:
@@ -91,7 +91,7 @@ def _in_one_line() -> Iterator[None]:
         if hasattr(found, "possibilities") and option:
             remedy = nearest(option, found.possibilities or (), f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
-        if option:  # it has a value that it does not take, or lacks a value that it needs
+        if option:  # a flag was given a value, or an option lacks its value
             if "requires" in found.message:
                 raise InputError("needs a value", option, f"write {option} VALUE") from None
             raise InputError("takes no value", option, f"write only {option}") from None
@@ -103,14 +103,13 @@ def _in_one_line() -> Iterator[None]:
 
 
 class _OnDemand(UserDict[str, Any]):
-    """Commands by name, each made when it is first looked up."""
+    """Commands by name. A command's modules are imported when it is first looked up."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
             self.data[name] = _made(name)
             for command in {id(one): one for one in (self.data[name], *_parts(self.data[name]))}.values():
                 without_types(command)
-        # Turn on frames in the help of commands if the terminal is wide enough.
         mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
         for command in _parts(self.data[name]):
             command.rich_markup_mode = mode
@@ -130,7 +129,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def _made(name: str) -> Any:
-    """Import the modules of a command, and return the command. Groups of several apps become one group."""
+    """Import a command's modules and return the command. A group has the commands of all its apps."""
     parts = [import_module(module) for module in modules()[name]]
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):

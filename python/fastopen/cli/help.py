@@ -15,7 +15,8 @@ from fastopen.common.phrases import listed
 HELP: Final = "--help"
 ALL: Final = "all"
 ASKED: Final = "fastopen.help_topic"
-"""The key of the requested help topic in a context's `meta`; unset without --help or with few options."""
+"""The key in a context's `meta` under which the requested help topic is stored: empty for --help without a
+topic, and missing without --help or if the command has no FIRST_OPTIONS."""
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "Network": ("combine", "network"),
@@ -33,8 +34,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Options by topic. Options of factors are not listed here: their topic is the part of a job that they
-change."""
+"""Options by topic. Options of factors are not listed: their topic is the part of a job that they change."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",

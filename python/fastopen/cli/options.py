@@ -1,4 +1,4 @@
-"""Make command options from the registry of factors, and change experiments by given values."""
+"""Build command options from the registry of factors, and apply the values of options to experiments."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from fastopen.experiments import (
 from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
 
-# Headings of the help text, by the part of a job.
+# Headings in the help for options of factors, by the part of a job that the factor changes.
 PANELS: Final = {"network": "Network", "client": "Client", "origins": "HTTP", "tls": "TLS", "tcp": "TCP"}
 ALIASES: Final = {"transport": ["--transport", "--arms"]}
 Written = dict[str, object]
@@ -34,10 +34,10 @@ Written = dict[str, object]
 def with_factors(
     factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each of these factors.
+    """Return a decorator that adds an option for each of these factors to a command.
 
-    The command's argument `written` maps the names of factors to the given values. `defaults` are the
-    command's own defaults, for factors that are not given."""
+    The decorated command gets the values as `written`, a mapping of names of factors to values. `defaults`
+    are the command's own values for factors that the user does not give."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
 

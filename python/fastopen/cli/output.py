@@ -67,7 +67,7 @@ def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 
 @contextmanager
 def nothing_to_compare_when_interrupted() -> Iterator[None]:
-    """Exit with EXIT_INTERRUPTED on Ctrl-C, in commands that print nothing before all loads are done."""
+    """Exit with a message on Ctrl-C, for commands that have no partial results to print."""
     try:
         yield
     except KeyboardInterrupt:

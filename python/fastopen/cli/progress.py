@@ -15,9 +15,9 @@ from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
-# If a run takes at least this long, its duration is printed before it starts, or when its pace is known.
+# Durations of at least this many seconds are printed before a run starts, or once they can be estimated.
 ANNOUNCED_S: Final = 60.0
-# The pace is known after this many loads and seconds.
+# The time left is estimated after this many loads and seconds.
 PACE_LOADS: Final = 5
 PACE_AFTER_S: Final = 5.0
 # If a run takes longer than the printed duration by this factor, a new duration is printed.
@@ -56,8 +56,8 @@ class LiveBar(Closing):
         return self._clock() - self._started
 
     def update(self, text: str, done: int, total: int | None, *, now: bool = False) -> None:
-        """Show `done` of `total` steps; `total` is None if it is unknown. Where there is no terminal, print a
-        line if the last line is old enough, or if `now` is set."""
+        """Show `done` of `total` steps; `total` is None if it is unknown. Without a terminal, print a line
+        instead, at most every LINE_EVERY_S seconds unless `now` is set."""
         if self._quiet or self.elapsed_s < self._after_s:
             return
         if self._console.is_terminal:
@@ -106,7 +106,7 @@ class RunWatcher(LiveBar):
         if self._pace is not None:
             if progress.finished is not None:
                 self._pace.finished(progress.finished.job, progress.finished.id)
-            # The pace counts only first attempts. After these, only repetitions of invalid loads remain.
+            # `pace` covers only first attempts. After these, only repetitions of invalid loads remain.
             left_s = self._pace.left_s(self.elapsed_s) if progress.done < progress.asked else left_s
         if self._limit is not None and left_s is not None:
             left_s = min(left_s, self._limit.left_s)
@@ -133,7 +133,7 @@ def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
     with ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:
-            bars.close()  # the bar of the previous page
+            bars.close()  # remove the bar of the previous page
             if not quiet and not errors_console().is_terminal:
                 print_message(f"loading {page}")
             return bars.enter_context(RunWatcher(errors_console(), quiet))

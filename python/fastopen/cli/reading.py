@@ -56,7 +56,7 @@ class Reading:
         *,
         quiet: bool = False,
     ) -> list[ImportedPage]:
-        """Load the chosen pages, with progress unless `quiet`. Print notes on damage and files left out."""
+        """Load the chosen pages, with progress unless `quiet`. Print notes on damaged and omitted inputs."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:

@@ -37,7 +37,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# Kinds of invalid loads that are repeated, in words.
+# Reasons for repeating a load, in words, by its kind of invalidity.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
@@ -47,7 +47,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """Options for a run's output. `report` writes its report, and `plot` draws bars of page load times."""
+    """Options for a run's output. `report` writes an HTML report; `plot` draws bars of page load times."""
 
     json: bool
     quiet: bool
@@ -87,7 +87,7 @@ def run_and_print(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield options that use the workers of the scheduler at `address`; `options` itself if that is None."""
+    """Yield options that use the workers of the scheduler at `address`; `options` itself if it is None."""
     if address is None:
         yield options
         return
@@ -120,8 +120,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the expected time if it is long. Return the time on this machine as it is now, in
-    seconds, or 0 if no time was printed."""
+    """Print the engine, and the expected duration if it is long. Return this duration in seconds, under the
+    present load of this machine, or 0 if it was not printed."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -145,8 +145,8 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return options that shorten a run of this duration, each with the resulting duration, as text to print
-    after the duration; empty for a shard."""
+    """Return a text on options that shorten a run of `seconds`, with the duration that each gives, to append
+    to a message about the duration; empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -190,7 +190,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
-    """Print the faults and the place of a run, write its report if requested, and return the exit code."""
+    """Print the faults of a run and where it is kept, write its report if requested; return the exit code."""
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
@@ -227,7 +227,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit left the question open, print why, and which options would answer it."""
+    """If the time limit was too short for an interval, print this and the options that would give one."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):

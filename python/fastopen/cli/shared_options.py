@@ -59,7 +59,7 @@ KernelOption = Annotated[
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter of a command that is a dataclass with an option for each of its fields."""
+    """Replace each parameter whose type is a dataclass with one option for each field of the dataclass."""
     kept: list[inspect.Parameter] = []
     kinds: dict[str, Any] = {}
     for one in inspect.signature(command).parameters.values():

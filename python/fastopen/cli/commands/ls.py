@@ -90,6 +90,6 @@ def _pages(names: Sequence[str]) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Format a size in bytes, rounded up to two digits, or to a whole kilobyte if that is coarser."""
+    """Format a size in bytes, rounded up to two significant digits or, if coarser, to a whole kilobyte."""
     step = max(1000, int(10 ** (len(str(size)) - 2)))
     return units.format_bytes(-(-size // step) * step)

@@ -41,12 +41,12 @@ PACE_S: Final = 5.0
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Search the rigs of an experiment for the one that gives the published figures, and print the result.
+    """Search an experiment's rigs for the rig that explains the published figures best; print the result.
     Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
-        # Make the folder before the search, which takes a minute, since this may fail.
+        # Create the folder before the search, which takes a minute, so that a failure shows at once.
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -19,7 +19,7 @@ from fastopen.runs import LAST, RunStore, find_run
 
 PANEL: Final = "Read a result"
 
-# Rich's pictures load fonts from the network. Viewers have their own fonts of a fixed width.
+# Rich's SVG loads fonts from the network. Without this rule, viewers use their own monospaced font.
 FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
