@@ -1,4 +1,4 @@
-"""Report the comparison of two runs in a terminal, and make the sentences and tables for other reports."""
+"""Report the comparison of two runs in a terminal, and build its sentences and tables for other reports."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ from fastopen.common.terminal import STYLES, filled, tabled
 from fastopen.report.entries import MISSING, known, of_factor
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
-# Smaller changes of a wait on the critical path are not mentioned.
+# Waits on the critical path that change by less are not mentioned.
 PIECE_MIN_MS: Final = 0.05
 PIECES_NAMED: Final = 3
 NAMED_MAX: Final = 6
 
 
 def side_lines(compared: RunComparison) -> list[str]:
-    """Return sentences that name both runs and the differences between their settings."""
+    """Return a line on each run (place, label, status), and a sentence on the settings that differ."""
     lines = []
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
@@ -121,7 +121,7 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """Return a sentence on the outcomes of all cells, with the sizes of the changes."""
+    """Return a sentence with the number of slower, faster and unchanged cells, and the sizes of changes."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -246,7 +246,7 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the limited change in words, with its interval; if unknown, the number of B's invalid loads."""
+    """Return the checked change with its interval, or the number of B's invalid loads if it is unknown."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

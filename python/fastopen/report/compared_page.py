@@ -30,7 +30,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return the HTML of the file. `checks`: the limits that were checked in each comparison."""
+    """Return an HTML document. `checks` has the results of the limits for each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -47,7 +47,7 @@ def comparison_section(
 ) -> Markup:
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
-    return Markup(made)  # noqa: S704  # a macro of a template that escapes
+    return Markup(made)  # noqa: S704  # the template escapes all texts
 
 
 def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return the name of each path and the pieces of its bar. All bars have the same scale. `paths` maps
-    names to the milliseconds of each kind of wait."""
+    """Return the name of each path and the pieces of its bar: share of the longest bar in percent, colour
+    and title. `paths` maps names to the milliseconds of each kind of wait."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():
@@ -106,7 +106,7 @@ def kinds_of(path: CriticalPath) -> dict[Kind, float]:
 
 
 def segments_grid(page: Page, path: CriticalPath) -> Grid:
-    """Return a table of the segments of one path in chronological order."""
+    """Return a table of the waits on one critical path in chronological order."""
     rows = tuple(
         (
             Entry(request_name(page, one.resource)),

@@ -1,4 +1,4 @@
-"""Report a corpus in tables, sentences and JSON: savings over its pages, and correlated page properties."""
+"""Report the savings over a corpus of pages, and page properties that correlate with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -29,8 +29,8 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield sentences on the saving by the preferred treatment over each combination of network and setup,
-    and on the properties of pages that correlate with it."""
+    """Yield sentences on the saving by the preferred treatment (the first of `treatments_of`) for each
+    combination of network and setup, and on the properties of pages that correlate with it."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -48,8 +48,8 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 
 
 def in_the_middle(savings: Mapping[str, float]) -> str:
-    """Return `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`: the page with the median saving or, if the
-    number of pages is even, the two next to the median."""
+    """Return a sentence on the page with the median saving or, for an even number of pages, on the two next
+    to the median: `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`"""
     ordered = sorted(savings, key=savings.__getitem__)
     middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
     named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
@@ -68,7 +68,7 @@ def pages_told(results: Results) -> list[str]:
 
 
 def corpus_document(results: Results) -> list[dict[str, Any]] | None:
-    """Return the distributions as JSON; None if there are too few pages."""
+    """Return the savings over pages and their correlations, for JSON; None if there are too few pages."""
     if not results.distributions:
         return None
     return [
@@ -101,7 +101,7 @@ def _judged(results: Results) -> list[Distribution]:
 
 
 def _goes_with(found: Sequence[Correlation]) -> str:
-    """Return `grows with hosts (+0.71, 95 % +0.62 to +0.79) and falls with bytes down (...)`."""
+    """Return a clause such as `grows with hosts (+0.71, 95 % +0.62 to +0.79) and falls with depth (...)`."""
     intervals = ((one, " to ".join(with_sign(end, 2) for end in one.interval)) for one in found)
     named = grouped(
         (one.sign, f"{PROPERTIES[one.name]} ({with_sign(one.rho, 2)}, 95{NBSP}% {interval})")

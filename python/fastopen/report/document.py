@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return one flat row for each cell. Intervals and published figures become several columns, and factors
-    the columns that they have in an export; other lists and objects are left out."""
+    """Return a row for each cell, without lists and objects. Intervals, published figures and factors become
+    several columns, factors as in an export; other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,8 +71,8 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return all setups as `setups`, and the keys of a setup next to it: with the values of the only setup,
-    or with None if there are several."""
+    """Return `setups`, a list of all setups, and each key of a setup: with the value in the only setup, or
+    None if there are several setups."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

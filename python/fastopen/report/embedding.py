@@ -1,4 +1,4 @@
-"""Embed figures in an HTML page, compactly and so that no text in them can act as HTML or script."""
+"""Embed figures in an HTML page in little space, escaped so that no text acts as HTML or script."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from fastopen.common.resources import cache_folder
 from fastopen.common.versions import version_of
 from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 
-# The script's last statement, which lets the page's own script call vega-embed.
+# The last statement of the bundled script. It lets the page's own script call vega-embed.
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 # A bar in the SVG of a drawn figure.
 BAR: Final = re.compile(
@@ -21,7 +21,7 @@ BAR: Final = re.compile(
 
 
 def packed(figure: Figure) -> dict[str, Any]:
-    """Return a figure for the page's script: its specification, and its rows as compact columns."""
+    """Return a figure as data for the page's script: its specification, and its rows as compact columns."""
     rows = figure.rows
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {
@@ -32,8 +32,8 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return a column of rows. Texts become indices into `levels`. Numbers have six significant digits, which
-    suffice for a screen."""
+    """Return the values of one field of the rows. Texts become indices into `levels`. Numbers have six
+    significant digits, which suffice for a screen."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
@@ -43,7 +43,7 @@ def _column(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON for a `script` element: it cannot end the element or begin a comment."""
+    """Return the value as JSON, escaped so that it cannot end a `script` element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -58,7 +58,7 @@ def inline_svg(figure: Figure, prefix: str) -> str:
 
 
 def _titled(bar: re.Match[str]) -> str:
-    """Return a bar with its label as a tooltip."""
+    """Return the SVG element of a bar with its label as a tooltip."""
     return f"{bar[1]}><title>{escape(unescape(bar['said']), quote=False)}</title></path>"
 
 

@@ -1,4 +1,4 @@
-"""Make columns and entries that several tables share."""
+"""Build columns and entries that several tables share."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,7 +10,7 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return a factor's value as an entry. If all rows have this value, the subtitle shows its phrase."""
+    """Return a factor's value as an entry, with the phrase for the subtitle if all rows share the value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

@@ -1,4 +1,4 @@
-"""Report in tables and sentences which rig, according to a search, explains published figures best."""
+"""Report the result of a search for the rig that explains published figures best: tables and sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of the published cells beside those of the experiment as it stands and the best rig."""
+    """Return a table that compares published cells with the unchanged experiment and with the best rig."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of the properties and their effects on how many published savings are reproduced."""
+    """Return a table of possible properties of the rig, with their effects on how many savings agree."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -114,8 +114,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the time without TFO and the saving on a rig. Those that agree with the published cell are
-    green."""
+    """Return the time without TFO and the saving on a rig. A value that agrees with the cell is green."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

@@ -9,7 +9,7 @@ from fastopen.report.templates import asset
 
 
 class KindExplanation(NamedTuple):
-    """An entry of docs/invalid-loads.md and of `fastopen explain`."""
+    """The explanation of one kind, as in docs/invalid-loads.md and `fastopen explain`."""
 
     meaning: str
     cause: str

@@ -13,8 +13,8 @@ from fastopen.workflows.explain import Explained
 
 ALONE: Final = "by itself"
 WITHOUT: Final = "best rig without it"
-# The maximum width of labels, and the width of a letter, in pixels. Names and values in other people's files
-# of rigs may be longer, and a page's font may be wider than the font in which labels are measured.
+# The maximum width of labels, and the width of a letter, in pixels. Labels come from the user's file and may
+# be long. The font on a page may be wider than the font in which labels are measured.
 LABEL_MAX: Final = 280
 LETTER: Final = 7.5
 
@@ -41,7 +41,7 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw points for each property, and lines for the base and the best rig; None without properties."""
+    """Draw how many savings agree: points for each property, lines for base and best rig; None if empty."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

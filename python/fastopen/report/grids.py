@@ -1,4 +1,4 @@
-"""Make the tables of a run's results, for any output format."""
+"""Build the tables of a run's results, for any output format."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -65,7 +65,7 @@ def page_grids(results: Results, page: str) -> list[Grid]:
 
 
 def result_grid(results: Results, page: str) -> Grid:
-    """Return a table of a page's results: times, savings, evidence and number of loads of each comparison."""
+    """Return a table with a row for each comparison of a page: times, savings, evidence, number of loads."""
     grid = _results_of(results, [page])
     initiators = {"inferred": "all", "mixed": "some"}.get(results.pages[page].initiators)
     made = f"({initiators} request dependencies are inferred)" if initiators else ""
@@ -132,8 +132,8 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of each first flight's saving over the simplest one, with bounds. It has no rows if no
-    saving is known."""
+    """Return a table of each cell's saving over the cell with the simplest first flight, with bounds. It has
+    no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -172,8 +172,8 @@ def flight_grid(results: Results, page: str) -> Grid:
 
 
 def syn_grid(results: Results, page: str) -> Grid:
-    """Return a table of the bytes that clients send first and a SYN can hold. It has no rows if these are the
-    same in all comparisons."""
+    """Return a table that compares the bytes that a client sends first with the bytes that a SYN can hold. It
+    has no rows if both numbers are the same in all comparisons."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -201,8 +201,7 @@ def syn_grid(results: Results, page: str) -> Grid:
 
 
 def level_grid(results: Results, page: str) -> Grid:
-    """Return a table of round trips to the first byte by range of certificate sizes, without rows for few
-    sizes."""
+    """Return a table of round trips to the first byte by certificate size; no rows if there are few sizes."""
     factors, arms = results.factors, results.experiment.arms
     others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
     rows = tuple(
@@ -240,12 +239,12 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Return the entry of each arm, or a hyphen for an arm without a cell: QUIC has no cells with TFO."""
+    """Yield the entry of each arm, or a hyphen for an arm without a cell, such as TFO over QUIC."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of the interval in brackets after a saving, such as `95 %`; empty without brackets."""
+    """Return the level of the interval in brackets after a saving, such as `95 %`; empty if there is none."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -253,7 +252,7 @@ def spread_of(result: CellResult) -> str:
 
 
 def column_notes(results: Results) -> Iterator[str]:
-    """Yield the meanings of the columns of results."""
+    """Yield sentences on the meanings of the columns in `result_grid`."""
     cells, arms, setups = results.cells, treatments_of(results.experiment.arms), results.experiment.setups
     stored = {"warm": ", with stored cookies"}
     visits = [f"{arm.name}: {arm.visit.partition(' (')[0]}{stored.get(arm.name, '')}" for arm in arms]
@@ -275,7 +274,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the meaning of the brackets behind savings, as the end of a sentence on the saving."""
+    """Return the end of a sentence on savings, with the meaning of their brackets; empty without brackets."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -305,8 +304,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid:
-    """Return a table of the correlations of each saving with the sampled values, without rows for few
-    samples."""
+    """Return a table of the correlations of each saving with the sampled inputs. Cells without `sensitivity`
+    are left out, such as those with few samples."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -353,7 +352,7 @@ def path_grid(source: Source) -> Grid:
 
 
 def cold_grid(source: Source) -> Grid:
-    """Return a table of the handshake's part of request times at each place with cold requests."""
+    """Return a table of the share of request times that handshakes take, a row for each network and setup."""
     rows = []
     for one in cold_requests(source):
         aside = "" if one.interval is None else _ends(one.interval)
@@ -372,7 +371,7 @@ def cold_grid(source: Source) -> Grid:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """Return a table of the kernels' evidence on each cell, with the measured RTT."""
+    """Return a table of each cell's evidence: SYN data, RTT, retransmissions, outliers and valid loads."""
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
@@ -416,7 +415,7 @@ def invalid_grid(results: Results) -> Grid:
 
 
 def cells_grid(source: Source) -> Grid:
-    """Return a table with a row for each cell: the keys of the JSON document, and the critical path."""
+    """Return a table with a row for each cell: the values of `flat_cells`, then the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
         path = source.attribution.breakdowns.get(result.cell.index)
@@ -467,7 +466,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Format a saving: `+3.1` and, next to it, the interval `[3.0, 3.3]` unless it is deterministic."""
+    """Format a saving as `+3.1`, with its interval `[3.0, 3.3]` next to it unless loads are deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
@@ -480,8 +479,8 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the rates that all rows share (`4 Mbit/s down, 256 kbit/s up`). If all networks are named ones,
-    return each name with its rates."""
+    """Return the rates that all rows share (`4 Mbit/s down, 256 kbit/s up`). If every network has a name
+    (`4g`), return each name with its rates."""
     networks = results.experiment.networks
     if all_named(networks):
         named = {name_of(network): _rates(network, ("down", "up")) for network in networks}

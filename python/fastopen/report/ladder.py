@@ -21,8 +21,8 @@ PLAIN: Final = "-|"
 
 
 def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield a heading for each page with valid loads, and for each of its cells a line with a bar from 0 to
-    the median. `width`: the number of columns of the terminal."""
+    """Yield a heading for each page with valid loads, and a line for each of its cells with a bar from 0 to
+    the median PLT. `width`: the number of columns of the terminal."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
@@ -52,7 +52,7 @@ def _rungs(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return the median and, if known, the saving by TFO; a hyphen without valid loads."""
+    """Return a text of the median PLT and, if known, the saving by TFO; a hyphen without valid loads."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"

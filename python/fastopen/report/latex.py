@@ -32,7 +32,7 @@ def escaped(text: str) -> str:
 
 
 def latex(grids: Iterable[Grid], preamble: Iterable[str] = (), name: str = "fastopen") -> str:
-    """Return a `table` environment for each grid, to be \\input; it needs the packages booktabs and textcomp.
+    """Return LaTeX with a `table` environment for each grid. It needs the packages booktabs and textcomp.
 
     The label of a table is `tab:`, the name and the grid's title, such as `tab:run-evidence-of-each-cell`.
     """

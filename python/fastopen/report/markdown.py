@@ -15,7 +15,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
 def escaped(text: str) -> str:
-    """Escape text so that Markdown prints it unchanged, except a list marker (`-`, `+`, `1.`) in front."""
+    """Escape text so that Markdown prints it unchanged. List markers (`-`, `+`, `1.`) are not escaped."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return _SPECIAL.sub(r"\\\1", plain)
 

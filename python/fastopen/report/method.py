@@ -14,7 +14,7 @@ from fastopen.contract import LinkDirection, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
-# If there are more settings, only their number is given.
+# If there are more setups, the text gives only their number.
 SETTINGS_NAMED: Final = 6
 # Payload of a TCP segment on Ethernet, with timestamps. QUIC's initial window has as many bytes as TCP's.
 TCP_SEGMENT_BYTES: Final = 1448
@@ -124,7 +124,7 @@ def _quic(results: Results) -> Iterator[str]:
 
 
 def environment_facts(source: Source) -> list[tuple[str, str]]:
-    """Return the known facts on the machine, the kernels and the inputs of a run, by name."""
+    """Return (name, value) for each known fact on the machine, the kernels and the inputs of a run."""
     results = source.results
     environment, experiment = results.environment, results.experiment
     versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
@@ -186,7 +186,7 @@ def _rates(results: Results) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases on factors not in `named` that vary or are unusual: `an MTU of 1280 and 1500 bytes`."""
+    """Yield phrases on factors, except `named`, that vary or are unusual: `an MTU of 1280 and 1500 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -195,7 +195,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
     """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
-    clear = factor.part == "tls" and factor.name != "tls"  # no setting of TLS applies in cleartext
+    clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:
         return _distinct(map(factor.phrase_at, having))
@@ -235,7 +235,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _named(results: Results) -> str:
-    """Return the settings, `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if they are many."""
+    """List the setups, `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if they are too many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""
@@ -249,7 +249,7 @@ def _named(results: Results) -> str:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Describe the client of these setups, with the values that its main settings have in them."""
+    """Describe the client that these setups share, with the values of its main settings in all of them."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -282,7 +282,7 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """Return the number and order of repeats, as the end of a sentence."""
+    """Return the end of a sentence on the number and order of repeats."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     exactly = {cell.loads for cell in results.cells} == {experiment.repeats}

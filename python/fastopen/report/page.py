@@ -41,12 +41,13 @@ def html(source: Source) -> str:
         loads=[one[0] for one in loads],
         first_load=[drawn(figure) for figure in first],
         left_out=left_out,
-        scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # ours, or script_json
+        scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704  # own files, or escaped
     )
 
 
 def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return the loads to choose from (page and place, figures, packed data), and the number left out."""
+    """Return each load that readers can choose (page and comparison, figures, packed data), and the number of
+    loads that are left out to limit the size of the file."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(source))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

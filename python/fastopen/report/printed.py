@@ -31,20 +31,20 @@ from fastopen.report.summary import other_findings, savings_by_name, summarise_r
 
 # More pages are printed as one table, with a row for each page and network.
 PAGES_APART: Final = 8
-# The half-width of intervals, in percentage points, for which the number of needed repeats is computed.
+# The half-width of intervals, in percentage points, for which the necessary repeats are computed.
 WANTED_PERCENT: Final = 1.0
 # More outliers are counted, not named.
 NAMED: Final = 3
 # A table of correlations for more networks does not fit into a terminal.
 PLACES_PRINTED: Final = 4
-# The style of a finding, and the indent of its further lines.
+# The style of a finding and the indent of its further lines, by severity.
 STYLES: Final[Mapping[Severity, tuple[str, str]]] = {
     "answer": ("", ""),
     "note": ("", ""),
     "warning": ("yellow", "  "),
     "detail": ("dim", ""),
 }
-# A measured RTT that differs by more from the requested RTT is printed in virtual time too.
+# In virtual time, a measured RTT is printed only if it differs by more than this from the requested RTT.
 RTT_OFF_MS: Final = 0.1
 CLOCKS: Final = {"host": "real", "virtual": "virtual"}
 # The number of cells with the largest savings, and with the smallest, that are named.
@@ -86,7 +86,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    """Yield one table for many pages, and the warnings on each page."""
+    """Yield one table for all pages, and the warnings on each page."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
@@ -98,8 +98,8 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield a report without a row for each page: the distribution of savings over pages, correlations with
-    properties of pages, and extremes."""
+    """Yield a report that does not list every page: the distribution of savings over pages, correlations with
+    properties of pages, and the pages that save most and least."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -118,8 +118,8 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the cells that save most and least, and reasons why some of them are slower; nothing
-    for few cells."""
+    """Yield sentences on the cells that save most and least, with reasons why cells are slower; nothing for
+    2 * EXTREMES cells or fewer."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
@@ -204,8 +204,8 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
 
 
 def _ends(experiment: Experiment) -> str:
-    """Return the clients, with their profiles if they have profiles, and any external servers: `loader
-    (browser), curl, server nginx`."""
+    """Return the clients, with any profiles, and the external servers: `loader (browser), curl, server
+    nginx`."""
     clients = (setup.client for setup in experiment.setups)
     names = dict.fromkeys(
         f"{client.label} ({client.profile})" if "profile" in client.type.takes else client.label

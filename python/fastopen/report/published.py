@@ -20,7 +20,7 @@ from fastopen.report.entries import known, of_factor, time_in
 
 # The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3
-# If page load times, or their slopes over RTT, differ by more than this factor, the loads probably differ.
+# If PLTs, or their slopes over RTT, differ from ours by more than this factor, the loads probably differ.
 OTHER_LOAD: Final = 1.5
 
 # The text of each label for a terminal of 80 columns, and its meaning.
@@ -40,12 +40,12 @@ LABELS: Final = {
 }
 # Factors in the table of published figures, in which only the network varies.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-# Labels that also show the printed figure.
+# Labels that are followed by the improvement as printed.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels of a cell in words. Labels in OF_PRINT include the printed improvement."""
+    """Return the texts of a cell's labels. Labels in OF_PRINT are followed by the printed improvement."""
     printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -56,7 +56,7 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def published_grid(results: Results) -> Grid:
-    """Return a table of measured figures and corrected published ones; it has no rows if none are known."""
+    """Return a table of corrected published figures beside measured ones; no rows if none are published."""
     found = discrepancies(results)
     factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
     columns = (
@@ -105,7 +105,7 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences on the differences from published figures: bounds, round trips, sources."""
+    """Return sentences on labels, excessive savings, different load times, and known facts on the source."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -125,7 +125,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return a sentence on how many cells agree with published savings; empty without published figures."""
+    """Return sentences on the number of cells that agree with published savings; empty without these."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""
@@ -139,8 +139,8 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on published savings that exceed our upper bound or half of the published page load
-    time: on the NAMED largest, the largest first."""
+    """Yield sentences on the NAMED largest published savings that exceed our upper bound or half of the
+    published page load time, the largest first."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
     for one in worst:

@@ -27,13 +27,13 @@ from fastopen.report.templates import environment
 
 Part = Literal["verdict", "results", "published", "answers", "evidence", "method"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-# If there are more pages, a heading gives only their number.
+# If there are more pages, the subject gives their number instead of their names.
 NAMED_PAGES: Final = 4
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure, and its drawing for readers without scripts."""
+    """A figure, and its SVG drawing for readers without scripts."""
 
     figure: Figure
     svg: Markup
@@ -53,7 +53,7 @@ def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
     if content is None:
         return Markup()
     section = getattr(environment().get_template("sections.html.jinja").module, part)
-    return Markup(section(**content))  # noqa: S704  # a macro of a template that escapes
+    return Markup(section(**content))  # noqa: S704  # the template escapes all texts
 
 
 def _results(source: Source) -> dict[str, Any]:

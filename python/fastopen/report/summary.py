@@ -44,7 +44,7 @@ COUNTED: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict in a few words with its tone, the sentences that support it, and its figures."""
+    """The verdict in a few words, its tone (`good`, `bad`, `quiet`), supporting sentences, and figures."""
 
     headline: str
     tone: str
@@ -54,7 +54,7 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks, by its preferred treatment and for each question."""
+    """Summarise the run over all pages and networks. The verdict and tiles are of the preferred treatment."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(discrepancies(results))
@@ -111,7 +111,8 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map each page, with its place if places vary, to its saving in `cells`. All savings must be known."""
+    """Map each cell's name to its saving in percent, which must be known. The name is the page, with network
+    and setup if these vary between the cells."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -134,7 +135,7 @@ def _active(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return figures by label, with savings only for one question: several need separate answers."""
+    """Return figures by label. Savings are included only if a single verdict covers the whole run."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

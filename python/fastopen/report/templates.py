@@ -27,8 +27,8 @@ def asset(name: str, package: str = HERE) -> str:
 
 
 def whole_page(template: str, *scripts: str, **content: Any) -> str:
-    """Return a page from a template, with the style sheet and a policy that allows only these scripts."""
-    style = Markup(asset("report.css"))  # noqa: S704  # ours
+    """Return an HTML page from a template, with the style sheet and a policy that allows only `scripts`."""
+    style = Markup(asset("report.css"))  # noqa: S704  # a packaged file
     return environment().get_template(template).render(style=style, policy=policy(*scripts), **content)
 
 
