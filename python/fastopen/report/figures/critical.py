@@ -1,4 +1,4 @@
-"""Draw the mean critical path of each cell as a stacked bar, grouped by place."""
+"""Draw the mean critical path of each cell as a stacked bar."""
 
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(source: Source) -> Figure | None:
-    """Draw a stacked bar for each cell, in panels; None if no load has a critical path."""
+    """Draw each cell's mean critical path as a stacked bar, in panels; None if no cell has one."""
     axis = axis_of(source.results)
     rows, left_out = first_panels(
         [
@@ -67,7 +67,7 @@ def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str
         ),
         yOffset=alt.YOffset("arm:N", sort=arms, scale=alt.Scale(paddingInner=0.15)),
     )
-    # Leave room for the name after the longest bar.
+    # Leave room for the arm's name after the longest bar.
     scale = alt.Scale(domain=[0, 1.28 * longest])
     bars = base.mark_bar().encode(
         x=alt.X("seconds:Q", title="s of the page load time", stack="zero", scale=scale),

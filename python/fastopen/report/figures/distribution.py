@@ -16,8 +16,7 @@ from fastopen.report.figures.style import arm_colour, arm_dash, arm_tooltip, zoo
 POINTS_MAX: Final = 200
 # With fewer loads, no distribution of page load times is drawn.
 LOADS_MIN: Final = 3
-# The smallest spread that is drawn, as a fraction of the fastest load's time. A smaller spread would look
-# like a vertical line.
+# The smallest drawn spread, as a fraction of the fastest PLT. Less would look like a vertical line.
 SPREAD_MIN: Final = 0.001
 # Pixels for each letter of a panel's title.
 TITLE_WIDTH: Final = 6
@@ -29,7 +28,7 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(source: Source) -> Figure | None:
-    """Draw the share of finished loads over time, a panel for each comparison whose times vary, if any."""
+    """Draw the share of finished loads over time, one panel for each comparison; None if no times vary."""
     every: list[dict[str, Any]] = []
     for page, place in source.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
@@ -65,7 +64,7 @@ def cumulative_distribution(source: Source) -> Figure | None:
 
 
 def savings_over_pages(source: Source) -> Figure | None:
-    """Draw the cumulative distribution of savings over pages, a panel for each place; None for few pages."""
+    """Draw the distribution of savings over pages, a panel for each network and setup; None for few pages."""
     rows, left = first_panels(
         [
             {"panel": one.place, "arm": ARMS[one.arm.name].label, "saving": saving, "share": share}
@@ -136,19 +135,19 @@ def cold_distribution(source: Source) -> Figure | None:
 
 
 def _arms_over(x: alt.X, of: str, rows: list[dict[str, Any]], tooltip: Iterable[alt.Tooltip]) -> Any:
-    """Return a step line for each arm, which can be zoomed along `x`."""
+    """Return a chart with a step line for each arm, which can be zoomed along `x`."""
     lines = _steps(x, of).add_params(zoom("x"))
     return lines.encode(color=arm_colour(rows), strokeDash=arm_dash(rows), tooltip=arm_tooltip(*tooltip))
 
 
 def _steps(x: alt.X, of: str) -> Any:
-    """Return step lines of the field `share` over `x`. `of`: the things that are counted, such as `loads`."""
+    """Return step lines of the field `share` over `x`. `of` names the counted objects, such as `loads`."""
     y = alt.Y("share:Q", title=f"share of {of}", axis=alt.Axis(format="%", tickCount=5))
     return alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.8).encode(x=x, y=y)
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return pairs of a value and the share of values up to it; of more than POINTS_MAX values, only some."""
+    """Return (value, share of values up to it) for each value, or for about POINTS_MAX if there are more."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 COLUMNS_MAX: Final = 12
 STEPS_MS: Final = (50, 100, 200, 250, 500, 1000, 2000, 2500, 5000, 10_000, 30_000, 60_000)
-"""Times between two pictures of a strip; the first that needs at most COLUMNS_MAX pictures is used."""
+"""Possible intervals between pictures; a strip uses the shortest for which COLUMNS_MAX pictures suffice."""
 AFTER: Final = 1.5
 """Strips end at this multiple of the longest page load time."""
 THUMBNAIL: Final = 180
 """Width of a picture in a strip, in pixels."""
 SIDE_MAX: Final = 1000
-"""The largest side of a picture in a record, in pixels. Worlds make pictures of less than half this size."""
+"""The largest accepted side of a picture, in pixels. Worlds record pictures of less than half this size."""
 GAP: Final = 12
 LABEL: Final = 150
 """Width of the column with the labels of the loads, in pixels."""
@@ -63,7 +63,7 @@ def export_filmstrips(
     source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
     """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
-    the number of comparisons that have pictures. `place`: the run's name in errors. Raises InputError, also
+    the number of comparisons with pictures. `place` is the run's folder for errors. Raises InputError, also
     if there are no pictures, and MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
@@ -165,12 +165,11 @@ def _at(title: str, films: list[Film], moment_ms: int) -> Image:
 
 
 def seconds(ms: float) -> str:
-    """Return the time in seconds with a plain space, because the built-in font has no narrow one."""
+    """Format a time in seconds, with a plain space because Pillow's built-in font has no narrow space."""
     return f"{ms / 1000:.2f} s"
 
 
 def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.ImageDraw]:
-    """Return an empty picture with a title, and the tool to draw on it."""
     from PIL import Image, ImageDraw, ImageFont
 
     canvas = Image.new("RGB", (width, height), WHITE)

@@ -16,8 +16,7 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """Draw a panel for each page and network, with a row for each TLS session and HTTP version; None if there
-    would be only one row."""
+    """Draw PLTs by TLS session and HTTP version, a panel for each page and network; None for one row."""
     results = source.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
@@ -83,11 +82,11 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def round_trips_by_size(source: Source) -> Figure | None:
-    """Draw a panel for each page and setting; None if the run has few sizes, or if a link has a rate."""
+    """Draw round trips over certificate sizes, in panels; None for few sizes, or if a link has a rate."""
     results = source.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(source, cell))]
-    # Settings with equal figures share one panel.
+    # Settings with the same round trips for all sizes share one panel.
     points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
     rows, left = first_panels([row for row in found if row["panel"] in first.values()])

@@ -1,4 +1,4 @@
-"""Make all figures of a run."""
+"""Collect the figures of a run: of the whole run, and of single loads."""
 
 import re
 import unicodedata
@@ -25,7 +25,7 @@ from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
 def overview_figures(source: Source) -> list[Figure]:
-    """Return the figures on the run as a whole, without figures for which it has no data."""
+    """Return the figures on the whole run, except figures for which the run has no data."""
     along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
     made = (
         savings_over_pages(source),

@@ -1,4 +1,4 @@
-"""Draw savings as bars with intervals and upper bounds, and next to published ones."""
+"""Draw savings as bars with intervals and upper bounds, and measured savings next to published ones."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Draw each comparison's improvement in percent over the factor of the x axis; None if none is known."""
+    """Draw each comparison's improvement over the factor that `axis_of` chooses; None if none is known."""
     axis = axis_of(source.results)
     places = list(places_along(source, axis))
     rows, left = first_panels([row for place, where in places for row in _rows(place, where)])
@@ -39,8 +39,8 @@ def improvement_bars(source: Source) -> Figure | None:
 
 
 def _saving(result: CellResult) -> dict[str, float | None]:
-    """Return the saving with both ends of its interval, or of its range over samples. The ends are None for
-    an exact saving and for too few loads."""
+    """Return the saving in percent with both ends of its interval, or of its range over samples. The ends are
+    None if loads are deterministic or too few."""
     low, high = result.interval if result.interval and not result.deterministic else (None, None)
     return {"gain": result.improvement_percent, "low": low, "high": high}
 
@@ -71,7 +71,7 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     top = 1.12 * max(max(row["top"], row["bound"] or 0.0) for row in rows)
     room = alt.Scale(domainMax=top) if any(row["mark"] for row in rows) else alt.Scale()
     y = alt.Y("gain:Q", title=TITLE, scale=room)
-    # The interval covers the middle of the bar, so it needs the same tooltip.
+    # The line of the interval is drawn over the bar, so it needs the same tooltip.
     tooltip = arm_tooltip(
         alt.Tooltip("place:N", title="network"),
         alt.Tooltip("gain:Q", title="saved %", format="+.1f"),

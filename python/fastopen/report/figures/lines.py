@@ -59,7 +59,7 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw one panel with its own time scale, because pages differ more than networks do."""
+    """Draw the panel `title` with a time scale of its own, because pages differ more than networks do."""
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
     numbers = not any(isinstance(value, str) for value in values)
@@ -72,7 +72,7 @@ def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: al
             x=alt.X("x:N", title=heading, sort=values, axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("arm:N", sort=arm_order(rows)),
         )
-    # Keep the topmost label within the axis, or the panels of a row would not align.
+    # Keep the topmost label within the axis. Otherwise, panels side by side would not align.
     axis = alt.Axis(labelFlush=True)
     y = alt.Y("plt:Q", title=TITLE, scale=alt.Scale(domain=[0, 1.06 * top], nice=True), axis=axis)
     lines = base.mark_line(strokeWidth=1.8).encode(y=y).add_params(zoom(name=f"zoom{titles.index(title)}"))

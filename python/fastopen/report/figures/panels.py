@@ -14,8 +14,8 @@ PANELS_MAX: Final = 24
 
 
 def places_along(source: Source, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield the places of all pages, each with the fields that determine where its rows are drawn: its panel,
-    and the text of its value of the factor `axis`, in `x`."""
+    """Yield each comparison of all pages with the fields that its rows share. `panel` is the title of their
+    panel, and `x` the comparison's value of the factor `axis`."""
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), axis.name):
             panel = title_of(source, page, curve.name)
@@ -37,8 +37,8 @@ def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
-    """Return the chart once for each panel, in the order of the rows. `width` and `height`: the size of a
-    panel in pixels. `labels`: additional width for its labels."""
+    """Repeat the chart for each panel, in the order of the rows. `width` and `height` are a panel's size in
+    pixels. `labels` is the additional width for its labels."""
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
@@ -47,8 +47,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Return a chart for each value of `field`, in two columns. `view` draws one from an empty chart, which
-    contains only the rows with this value, and from the value."""
+    """Arrange one chart for each value of `field` in two columns. `view` draws it from an empty chart that is
+    limited to rows with this value, and from the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)

@@ -47,7 +47,7 @@ def row_height(requests: int) -> int:
 
 
 def request_name(page: Page, resource: int) -> str:
-    """Return `12 logo.png`: the number and the last part of the path, cut to NAME_LENGTH."""
+    """Return a request's number and the last part of its path, cut to NAME_LENGTH, such as `12 logo.png`."""
     url = page.resources[resource].url
     path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
     return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
@@ -87,8 +87,8 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 def _pieces(
     request: Request, connection: Connection | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Split a request into intervals and yield (kind, start, end) for each. `connection`: the connection that
-    carried it, if it is known. `looked_up`: the times of its name lookup, if there was one."""
+    """Split a request into waits and yield (kind, start, end) in ns for each. `connection` is the connection
+    that carried it, if known. `looked_up` is the start and end of its name lookup, if there was one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
         # The client took the response from its cache without a request.
@@ -121,8 +121,7 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a bar from the start to the end of each request, in order of the requests, with all arms in one
-    chart."""
+    """Draw a bar from the start to the end of each request, in the order of requests, for all arms."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -174,7 +173,7 @@ def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: str = "") -> Figure:
     """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
-    `place`: the comparison whose median loads they are, if they are median loads."""
+    `place` names the comparison if `loads` are its median loads."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
@@ -233,7 +232,7 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Return an axis of requests, the first at the top: with names, or with every fifth or tenth number."""
+    """Return an axis of requests from top to bottom, with names, or with every fifth or tenth number."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

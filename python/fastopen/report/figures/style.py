@@ -36,7 +36,7 @@ class Style:
     background: str
 
 
-# On a page, text takes the surrounding colour, so that dark mode and print use the same drawing.
+# In an HTML page, ink has the colour of the text around it, so that a drawing suits dark mode and print.
 PAPER: Final = Style(ink="#1a1a1a", background="white")
 PAGE: Final = Style(ink="currentColor", background="transparent")
 
@@ -111,12 +111,12 @@ def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the labels of the arms, as the order for axes and offsets."""
+    """Return the labels of the arms in `rows`, in the order of ARMS."""
     return [arm.label for arm in _arms(rows)]
 
 
 def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return a tooltip that shows the arm first."""
+    """Return a tooltip that shows the arm, then the fields of `others`."""
     return [alt.Tooltip("arm:N", title="transport"), *others]
 
 
@@ -128,7 +128,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a parameter to zoom with shift held: the wheel zooms, dragging moves, a double click resets."""
+    """Return a parameter for zooming. With Shift, the wheel zooms and dragging moves; double click resets."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

@@ -1,4 +1,4 @@
-"""Draw connections over time: congestion window, bytes in flight, round-trip time."""
+"""Draw each connection's congestion window, bytes in flight and round-trip time over time."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,7 +24,7 @@ def has_trace(arms: dict[ArmName, Shown]) -> bool:
 
 
 def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a line for each connection, with arms side by side and quantities below each other."""
+    """Draw the TCP state of each connection as lines: one column for each arm, one row for each quantity."""
     samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
@@ -40,7 +40,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield rows for every `every`-th sample, and for the last sample of each connection."""
+    """Yield rows for each connection's samples: one in `every`, and the last one."""
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

@@ -40,7 +40,7 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the contentful paints of each comparison, and on the time that TFO saves of them."""
+    """Yield a finding on the contentful paints of each comparison, and on their saving by TFO in percent."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]

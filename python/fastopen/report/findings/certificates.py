@@ -17,12 +17,12 @@ SEVERITY: Final = "answer"
 
 # The smallest difference that is printed as more than 0.0 ms.
 SHOWN_MS: Final = 0.05
-# Factors that a remedy changes; they are not part of a row's name.
+# The factors of remedies. Cells that differ in them belong to one row, so they are not in its name.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """The certificates of a cell, and the settings that could compensate for their size."""
+    """A cell's kind of certificates, and its settings that could compensate for large ones."""
 
     kind: CertificateKind
     session: SessionStart
@@ -84,8 +84,8 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return the words for the only remedy by which `way` differs from `plain`; empty if there is none, more
-    than one, or an arm that is not reported."""
+    """Return the name of the remedy by which `way` differs from `plain`; empty if they differ in no remedy,
+    in more than one, or in an arm other than HEADLINE."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],

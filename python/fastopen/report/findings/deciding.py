@@ -16,7 +16,7 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the factor that matters most, for each question of a page that has such a factor."""
+    """Yield findings on the factor that matters most for the saving, for each group of `questions_of`."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
     def tell(cells: Sequence[CellResult]) -> Iterator[str]:
@@ -28,7 +28,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the factor that matters most for these cells; nothing if there is none."""
+    """Yield sentences on the factor that matters most for the saving in these cells, if there is one."""
     found = deciding_factor(results, cells)
     if found is None:
         return

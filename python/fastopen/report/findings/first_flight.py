@@ -14,9 +14,9 @@ RANK: Final = 65
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
-"""HTTP version, session and arm."""
+"""The HTTP version, TLS session and arm of a cell."""
 Flights = Mapping[Key, CellResult]
-"""The cells of a row by their first flights."""
+"""Cells that differ only in their first flights, by first flight."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -26,7 +26,7 @@ def of_first_flight(results: Results) -> list[Factor]:
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the fastest first flight for each question, then over all versions of HTTP."""
+    """Yield findings on the fastest first flight, first for each version of HTTP, then over all versions."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -39,7 +39,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows by question. The cells of a row differ only in their arms and the factors `apart`."""
+    """Map values of factors that no verdict mixes to rows of cells that differ only in arm and `apart`."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -60,7 +60,7 @@ def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
     """Yield a finding for each first flight that is fastest in some rows, with its largest saving over the
-    plainest first flight. With `versions`, rows have several HTTP versions, which the sentences name."""
+    simplest first flight. With `versions`, rows have several HTTP versions, which the sentences name."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -90,8 +90,8 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the first flight to compare `best` with: the simplest start of a TLS session, and the first arm.
-    It has the same HTTP version, but HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded."""
+    """Return the first flight to compare `best` with: the simplest TLS session and the first arm, over the
+    same HTTP version. HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

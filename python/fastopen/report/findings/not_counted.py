@@ -1,4 +1,4 @@
-"""Report loads whose evidence contradicts their arm, and planned loads that were not made."""
+"""Report invalid loads, and planned loads that were not carried out."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Report the sampled value that affects the saving most."""
+"""Report the sampled input that affects the saving most."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on figures in a page's table that would surprise a reader."""
+    """Yield findings that explain figures in a page's table that would surprise a reader."""
     of_page = [result for result in results.cells if result.cell.page == page]
     if len(results.pages) == 1:
         yield from (Finding("https_in_cleartext", line) for line in https_in_the_clear(results, [page]))
@@ -72,9 +72,9 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
                 times = frozenset((key, frozenset(cell.plts_ms.items())) for key, cell in loads.items())
                 alike.setdefault(times, []).append(phrase)
         for phrases in alike.values():
-            # Of many values, some have equal times by design: report equal times only if all have them.
+            # In a sweep of many values, some have equal times by design. Report these only if all are equal.
             if len(phrases) > 1 and len(of_value) in (len(phrases), *range(MANY_VALUES)):
-                # If only some values are equal, the factor may still have an effect.
+                # If only some values give equal times, the factor may still have an effect.
                 all_alike = len(phrases) == len(of_value)
                 no_effect = f": the {factor.title} has no effect here" if all_alike else ""
                 lost = any(cell.retransmitted for cell in of_value[phrases[-1]].values())
@@ -112,7 +112,7 @@ def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Find
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Yield sentences on all pages together: on the corpus, if they are one, and on https in cleartext."""
+    """Yield sentences on all pages together: on a corpus, and on pages with https URLs in cleartext."""
     pages = list(results.pages)
     if results.distributions:
         yield from corpus_sentences(results)
@@ -129,8 +129,7 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each arm with cells where SYN data saved nothing, because no SYN can hold the
-    ClientHello."""
+    """Yield a finding for each arm with cells in which TFO saves nothing, as no SYN holds the ClientHello."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -201,7 +200,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
-    # Behind a middlebox, other reasons apply.
+    # Behind a middlebox, SYNs lack data for other reasons.
     open_path = all(results.experiment.networks[cell.cell.network].path == "none" for cell in cells)
     if arm.cookies == "cold" and connections and not with_data and not gains and open_path:
         sentence = f"{arm.condition} TFO is idle: no connection opens after its host has sent a cookie."
@@ -230,7 +229,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
         " than the round trips themselves."
     )
-    # The reason names the load that is slower over the shorter RTT.
+    # For baselines, `where_slower` returns the reason why a shorter RTT makes a load slower.
     if why := where_slower(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
         cause = f"Over the shorter RTT{why}."
     details = (
@@ -258,8 +257,7 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 
 
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
-    """Check page load times with the rules of `fastopen audit` for published tables. Yield each finding with
-    the name of its cell."""
+    """Apply the rules of `fastopen audit` to measured PLTs. Yield each finding with the name of its cell."""
     factors = results.factors
     comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
     for result in cells:

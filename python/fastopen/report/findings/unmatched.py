@@ -1,4 +1,4 @@
-"""Report requests to which the recorded bodies have no response."""
+"""Report requests for resources that are not in the recording."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Give the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
+"""State the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -45,8 +45,8 @@ OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group the cells by question: their values of the varying factors that no verdict may mix, such as HTTP
-    version, TLS version, session, path, view and client."""
+    """Group cells so that no verdict mixes HTTP versions, TLS versions, sessions, paths, views or clients.
+    The key names the group's values of these factors, if they vary: `HTTP/2, TLS 1.3`."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
@@ -60,7 +60,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def headline(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the verdict in words, with a sentence for each group of questions that have the same verdict."""
+    """Return the verdict in words. Groups of `questions_of` that have the same verdict share a sentence."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else NO_TREATMENT
@@ -84,8 +84,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on the preferred treatment in the cells of a question (None over QUIC), and True if
-    large ClientHellos explain why it saves nothing."""
+    """Return the verdict on the preferred treatment in a group of `questions_of` (None over QUIC), and True
+    if it makes no difference because ClientHellos do not fit into SYNs."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -94,12 +94,12 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return the verdict that all cells share, with the effect of each arm. `because`: the reason for it."""
+    """Return the verdict on all cells in words, with the effect of each arm. `because` is its reason."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
     pages = len({cell.cell.page for cell in cells})
-    # Unless HTTP versions are recorded, all pages are loaded alike, as the verdict on all pages states.
+    # Unless HTTP versions are recorded, all pages have the same, which the verdict on all pages states.
     one_of_many = pages < len(results.pages)
     known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
     loaded = "" if known else f" ({as_loaded(results, cells)})"
@@ -189,8 +189,8 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def told_by_question(
     results: Results, cells: Sequence[CellResult], tell: Callable[[Sequence[CellResult]], Iterable[str]]
 ) -> list[str]:
-    """Return the texts that `tell` gives for the cells of each question. Each text is returned once, after
-    the names of its questions unless these are all of the questions."""
+    """Return the texts that `tell` returns for each group of `questions_of`. Equal texts become one,
+    which follows the names of its groups unless it holds for all groups."""
     questions = questions_of(results, cells)
     told = (
         (text, name) for name, of_question in questions.items() for text in dict.fromkeys(tell(of_question))
@@ -259,7 +259,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def at_rows(word: str, names: Sequence[str]) -> str:
-    """Return `at 20 ms and 50 ms`, or `at 4 ms, cubic, and at 9 ms, bbr` if names contain commas."""
+    """List names with a preposition: `at 20 ms and 50 ms`; with commas `at 4 ms, cubic, and at 9 ms, bbr`."""
     if any("," in name for name in names):
         return ", and ".join(f"{word} {name}" for name in names)
     return f"{word} {listed(names)}"
