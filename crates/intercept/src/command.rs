@@ -1,5 +1,5 @@
-//! Runs a command under interception for a front process: forwards signals, returns the exit code and writes
-//! the report.
+//! Runs a command with intercepted system calls while a front process waits: forwards signals, returns the
+//! exit code, and writes the report.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ use crate::supervisor::{Observer, Opened, Supervisor};
 
 const USAGE: &str = "usage: fastopen-world --exec [REPORT] -- COMMAND [ARGUMENT...]\n\
     Runs COMMAND with TCP Fast Open; REPORT is an open descriptor to which JSON Lines are written.";
-/// Maximum number of connections in a report.
+/// Maximum number of connections that a report lists.
 const CONNECTIONS: usize = 1000;
 const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
@@ -39,7 +39,7 @@ const CLIENT_OR_SERVER: u32 = 3;
 /// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
 /// the signal that ended it.
 ///
-/// Returns when the last process under the filter has ended. Writes the report when the command has ended.
+/// Writes the report when the command has ended. Returns when all processes under the seccomp filter have.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -68,12 +68,12 @@ pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated)
 }
 
-/// A program with its arguments.
+/// A program with its arguments and environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
-    /// The program and its arguments; at least one.
+    /// The program, followed by its arguments; not empty.
     pub words: &'a [OsString],
-    /// The program's environment; None: the environment of this process.
+    /// The program's environment; `None` for the environment of this process.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
@@ -109,8 +109,8 @@ fn run_with(command: Invocation, mut records: Records, network: Network, isolate
     })
 }
 
-/// Takes over an inherited descriptor, given by its number, and sets it close-on-exec. Returns None if the
-/// descriptor is not open or is a standard stream.
+/// Takes ownership of the inherited descriptor with this number, and sets it close-on-exec. Returns None if
+/// it is not open or is a standard stream.
 pub fn adopt(number: &str) -> Option<File> {
     let number: i32 = number.parse().ok().filter(|number| *number > 2)?;
     fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
@@ -134,7 +134,7 @@ fn supervise(
     // With an inherited SIG_IGN, the kernel would reap children without a SIGCHLD.
     // SAFETY: no handler is installed.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::kernel("taking signals"))?;
-    // Block all signals: they are forwarded to the command, and this process only ends after the command.
+    // Block all signals, to forward them to the command. This process only ends after the command.
     let mask = SigSet::all();
     let signals = mask
         .thread_block()
@@ -158,7 +158,7 @@ fn setting() -> u32 {
     sysctl::get(SETTING).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Starts the command under the filter. Returns the filter's listener and the command's process.
+/// Starts the command under the seccomp filter. Returns the filter's listener and the command's process ID.
 fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     let mut starting = command.command();
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
@@ -173,7 +173,7 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, replaces the standard streams, and leaves the current folder. Otherwise
+/// Closes the inherited descriptors, replaces the standard streams, and changes to the root folder. Otherwise
 /// the reader of an inherited pipe would wait until this process ends. The command has its own copies.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
@@ -191,7 +191,7 @@ fn close_inherited() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// A running command and its supervision.
+/// A running command, and the state of its supervision.
 struct Session<'r> {
     pid: Pid,
     /// Start of the command, in nanoseconds of the monotonic clock.
@@ -206,8 +206,8 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Runs until the command has ended and, on the machine's network, all processes under the filter.
-    /// Returns the command's exit code.
+    /// Runs until the command has ended and, on the machine's network, all processes under the filter have
+    /// too. Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;

@@ -8,16 +8,16 @@ use std::rc::Rc;
 
 use crate::task::Task;
 
-/// Time after which the SYN of a connection without a write is sent without data. Clients that write first do
-/// so within a millisecond or two.
+/// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
+/// that write first do so within a millisecond or two.
 pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
-/// Timeout for clients that always write first. A busy browser may be slow.
+/// First-write timeout for clients that always write first, such as a browser, which may be slow when busy.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Maximum number of queued connections. Each uses a descriptor.
 const CAPACITY: usize = 4096;
 
-/// A connection that may still wait for its first write.
+/// A connection whose SYN may still wait for the client's first write.
 pub(crate) struct DeferredConnect {
     due_ns: u64,
     /// The thread that called `connect`.
@@ -27,7 +27,7 @@ pub(crate) struct DeferredConnect {
     pub(crate) cookie: u64,
 }
 
-/// A queue of connections, ordered by the time of their checks.
+/// A queue of connections whose SYN may wait, ordered by the times at which they are checked.
 pub(crate) struct DeferredConnects {
     timeout_ns: u64,
     queue: VecDeque<DeferredConnect>,
@@ -38,7 +38,7 @@ impl DeferredConnects {
         Self { timeout_ns, queue: VecDeque::new() }
     }
 
-    /// Queues a connection for a check one timeout after `now_ns`, unless the queue is full.
+    /// Queues a connection for a check `timeout_ns` after `now_ns`, unless the queue is full.
     pub(crate) fn push(&mut self, now_ns: u64, task: Rc<Task>, descriptor: i32, cookie: u64) {
         if self.queue.len() < CAPACITY {
             let due_ns = now_ns + self.timeout_ns;

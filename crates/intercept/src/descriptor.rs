@@ -1,4 +1,4 @@
-//! Operates on fetched sockets, and converts addresses from and to the format of system calls.
+//! Operates on sockets of other processes, and converts addresses from and to the format of system calls.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use socket2::{SockAddr, SockRef};
 
-/// Sends the SYN of a connection that waits for its first write, with the cookie and without data.
+/// Sends the SYN of a connection whose SYN waits for the first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
     // The call returns EINPROGRESS.
     let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
@@ -24,7 +24,7 @@ pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     name.as_socket().filter(|address| address.port() != 0)
 }
 
-/// Binds a socket that will connect to `peer` to this local port (None: the kernel's choice).
+/// Binds a socket to this local port (None: the kernel's choice) before it connects to `peer`.
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {

@@ -25,7 +25,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the remedy, which may be empty.
+    /// Returns a remedy to print after the message; empty if there is none.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::FastOpenOff(_) => "as root: sysctl -w net.ipv4.tcp_fastopen=3",
@@ -58,7 +58,7 @@ impl Error {
     }
 }
 
-/// Returns the reason and the remedy, which may be empty.
+/// Returns the reason why installing the filter failed, and a remedy, which may be empty.
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => {

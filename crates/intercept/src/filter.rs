@@ -1,4 +1,4 @@
-//! Installs the seccomp filter, which holds system calls until the supervisor answers.
+//! Installs the seccomp filter, which suspends (holds) system calls until the supervisor answers them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ const LONGEST: u32 = 128;
 /// address.
 const UNIX: u32 = 110;
 
-/// Holds `listen`, `getpeername`, and each `connect` whose `addrlen` is within the limits and not [`UNIX`].
+/// The filter: holds `listen`, `getpeername`, and `connect` if `addrlen` is within the limits, not [`UNIX`].
 static PROGRAM: [sock_filter; 12] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 8),
@@ -63,7 +63,7 @@ pub(crate) fn spawn(
 }
 
 /// Makes `command` write the time of exec to a pipe, after all its earlier `pre_exec` closures. Returns the
-/// end of the pipe to read from.
+/// pipe's read end.
 fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     let report = move || {

@@ -1,6 +1,6 @@
-//! Enables TCP Fast Open in any program. This crate holds the program's `connect`, `listen` and `getpeername`
-//! calls (seccomp user notification), fetches the socket (`pidfd_getfd`), sets the option, and resumes the
-//! call. The evidence is `TCP_INFO` of each socket.
+//! Enables TCP Fast Open in any program. This crate suspends the program's `connect`, `listen` and
+//! `getpeername` calls (seccomp user notification), duplicates the socket (`pidfd_getfd`), sets the Fast Open
+//! option, and resumes the call. `TCP_INFO` of each socket shows the effect.
 //!
 //! Only this crate and `fastopen-netns` have `unsafe` code. See docs/real-network.md and
 //! docs/decisions/interception.md.

@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 /// supervisor is about to wait.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
 
-/// A system call that is held until it is answered.
+/// A held system call: its thread is suspended until the supervisor answers it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     id: u64,
@@ -46,8 +46,7 @@ impl Listener {
         Self(descriptor)
     }
 
-    /// Returns POLLIN if a call is held, and POLLHUP if no process is under the filter any more. Does not
-    /// wait.
+    /// Returns POLLIN if a call is held, and POLLHUP if no process is under the filter any more. Never waits.
     pub(crate) fn ready(&self) -> PollFlags {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
@@ -78,19 +77,19 @@ impl Listener {
         }
     }
 
-    /// Lets the kernel run the call.
+    /// Answers a held call: the kernel runs it.
     pub(crate) fn resume(&self, call: &Call) {
         self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    /// Makes the call return 0 without the kernel running it.
+    /// Answers a held call: it returns 0, and the kernel does not run it.
     pub(crate) fn succeed(&self, call: &Call) {
         self.answer(call, 0);
     }
 
     fn answer(&self, call: &Call, flags: u32) {
         let answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
-        // ENOENT if the thread was killed.
+        // The ioctl fails with ENOENT if the thread was killed.
         // SAFETY: the kernel reads the structure during the call.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
     }

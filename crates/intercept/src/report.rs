@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::supervisor::Opened;
 use crate::tally::Tally;
 
-/// A record: one line of the file.
+/// A record on the command: one line of JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
@@ -20,7 +20,7 @@ pub enum Record {
         /// The command's process ID.
         pid: i32,
     },
-    /// The command was stopped (Ctrl-Z), so the waiting front process should stop too.
+    /// The command was stopped (Ctrl-Z), so the front process that waits for it should stop too.
     Stopped {
         /// The signal that stopped the command.
         signal: i32,
@@ -68,7 +68,7 @@ pub struct Report {
     pub connections: Option<Vec<Connection>>,
 }
 
-/// A connection with its `TCP_INFO` when it ended, or when the command ended.
+/// A connection, with the `TCP_INFO` that it had when it ended, or when the command ended.
 #[derive(Debug, Serialize)]
 pub struct Connection {
     /// The client's port; null if it is unknown.
@@ -84,7 +84,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns a connection of a command that started at `start_ns` of the monotonic clock.
+    /// Converts a connection of a command that started at `start_ns` of the monotonic clock.
     pub(crate) fn new(opened: &Opened, start_ns: u64) -> Self {
         Self {
             local_port: opened.local.map(|local| local.port()),
@@ -101,7 +101,7 @@ impl Connection {
 pub struct Traffic {
     /// The counts of all connections.
     pub total: Tally,
-    /// The connections by peer, those with the most connections first.
+    /// The counts of each peer, the peers with the most connections first.
     pub peers: Vec<Peer>,
     /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,
@@ -116,18 +116,18 @@ pub struct Traffic {
 /// The connections to one peer.
 #[derive(Debug, Serialize)]
 pub struct Peer {
-    /// Address and port; `others` after the first thousand.
+    /// Address and port; `others` for all peers after the first thousand.
     pub peer: String,
     /// The counts of the connections to this peer.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// The file for the records, if any.
+/// The file to which records are written, if any.
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes a record. Errors are ignored, because the command continues without a reader.
+    /// Writes a record. Ignores errors, because the command continues even if no one reads the records.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

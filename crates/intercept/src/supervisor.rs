@@ -30,7 +30,7 @@ const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
 /// Reason in the report why a Multipath TCP socket does not get Fast Open.
 const MULTIPATH: &str = "its socket uses Multipath TCP";
 
-/// A connection whose destroy event has not been handled.
+/// A connection whose destroy event (`sock_diag`) has not been handled yet.
 struct Connection {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
@@ -39,7 +39,7 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: prepares the sockets of held calls, and counts connections by their destroy events.
+/// Supervises a command: enables Fast Open on the sockets of held calls, and counts ended connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
@@ -53,7 +53,7 @@ pub(crate) struct Supervisor {
     traffic: Traffic,
     /// Set to report each connection in addition to the counts.
     pub(crate) observer: Option<Observer>,
-    /// True if listeners without a Fast Open queue get one.
+    /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Supervisor {
 pub(crate) struct Observer {
     /// Client port of the next connection; None: the kernel's choice.
     pub(crate) next_port: Option<u16>,
-    /// Connections that have ended, or were open when connections were last counted.
+    /// Connections that have ended, or that were open when [`Supervisor::count_all`] was last called.
     pub(crate) connections: Vec<Opened>,
 }
 
@@ -128,14 +128,14 @@ impl Supervisor {
     }
 
     /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
-    /// open TCP socket, or the call is no longer held. Counts a `connect` of Multipath TCP as not helped.
+    /// open TCP socket, or the call is no longer held. Counts a `connect` of Multipath TCP in `not_helped`.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
             Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(None),
             fetched => fetched?,
         };
-        // If the call is still held, the thread's ID was not reused.
+        // If the call is still held, the thread has not ended, so its ID was not reused.
         if call.number == libc::SYS_connect && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
         }
@@ -144,7 +144,7 @@ impl Supervisor {
     }
 
     /// Returns the calling thread, and a duplicate of the call's descriptor or the error of duplicating it.
-    /// Keeps a handle of the last thread, because one thread often makes many calls.
+    /// Keeps a handle to the last thread, because one thread often makes many calls in a row.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
@@ -168,7 +168,7 @@ impl Supervisor {
         };
         let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
-            // The socket is not in TCP_CLOSE. A program may call connect again to get the result.
+            // The socket is not in TCP_CLOSE: a program may call connect again to get an earlier result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
             // Fast Open is off, but an observer also reports connections without it.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.observer.is_some() => {
@@ -217,9 +217,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Answers `getpeername` for a connection whose SYN waits for the first write, and returns true if it did
-    /// so. The kernel would return ENOTCONN although `connect` succeeded, and TLS libraries send cleartext on
-    /// a socket that is not connected.
+    /// Answers `getpeername` for a connection whose SYN waits for the first write. Returns false if the
+    /// kernel should run the call. The kernel would return ENOTCONN although `connect` succeeded, and TLS
+    /// libraries send cleartext on a socket that is not connected.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);
@@ -245,7 +245,7 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Sends the SYN of connections whose first write is late, without data.
+    /// Sends a SYN without data for each connection whose first write is late.
     pub(crate) fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
         while let Some(connect) = self.deferred.pop_due(now_ns) {
@@ -271,7 +271,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Counts the sockets whose destroy events have arrived.
+    /// Counts the connections of the sockets whose destroy events have arrived.
     pub(crate) fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
             self.count(report.cookie, &report.outcome);
@@ -345,7 +345,7 @@ impl Supervisor {
         self.peers.entry(peer.filter(|_| by_itself)).or_default()
     }
 
-    /// Counts a call whose socket could not be prepared.
+    /// Counts a call on whose socket Fast Open could not be enabled.
     fn count_failure(&mut self, error: &io::Error) {
         let reason = match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ESRCH) => return, // the calling thread has ended

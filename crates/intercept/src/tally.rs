@@ -8,16 +8,16 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Counts of connections. Each connection is in `connections`, and in exactly one of `established`, `failed`,
-/// `unused`, `elsewhere` and `unknown`.
+/// Counts of connections. Each connection is counted in `connections`, and in exactly one of `established`,
+/// `failed`, `unused`, `elsewhere` and `unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// TCP sockets for which the program called `connect`.
     pub connections: u64,
     /// Connections with a complete handshake.
     pub established: u64,
-    /// Connections that were never established: refused, timed out, closed earlier, no route. The kernel
-    /// usually clears their counters.
+    /// Connections that were never established: refused, timed out, closed earlier, or without a route. The
+    /// kernel usually clears their counters.
     pub failed: u64,
     /// Connections that were closed before the first write, without a packet.
     pub unused: u64,
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    /// Adds another tally to this one.
+    /// Adds the counts of another tally to this tally.
     pub(crate) fn add(&mut self, other: &Self) {
         self.connections += other.connections;
         self.established += other.established;

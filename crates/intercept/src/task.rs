@@ -8,7 +8,7 @@ use fastopen_netns::process::{pidfd_getfd, pidfd_open};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-/// A thread, held by a pidfd. Unlike an ID, a pidfd never refers to a later thread.
+/// A handle (pidfd) to a thread. Unlike a thread ID, a pidfd never refers to a later thread.
 pub(crate) struct Task {
     thread: i32,
     handle: OwnedFd,
@@ -17,7 +17,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens the thread with this ID. If a call of the thread is held afterwards, the ID was not reused.
+    /// Opens a handle to a thread by ID. If a call of the thread is held afterwards, the ID was not reused.
     ///
     /// # Errors
     /// ESRCH if the thread has ended.
@@ -31,8 +31,8 @@ impl Task {
         }
     }
 
-    /// Returns true if this handle may be used for the thread with this ID. If the ID was reused, using the
-    /// handle returns ESRCH. False for a pidfd of the process, which may outlive the thread.
+    /// Returns true if this handle is for the thread with this ID. If the ID was reused, the handle's
+    /// functions fail with ESRCH. False for a pidfd of the process, which may outlive the thread.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }
@@ -40,12 +40,12 @@ impl Task {
     /// Returns a duplicate of one of the thread's descriptors.
     ///
     /// # Errors
-    /// EPERM: Yama or the process's dumpable flag forbids it. EBADF: no such descriptor. ESRCH: it has ended.
+    /// EPERM if Yama or the dumpable flag forbids it, EBADF if it is not open, ESRCH if the task has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }
 
-    /// Reads memory at `address`. Fewer bytes than requested are an error.
+    /// Reads the thread's memory at `address` until `bytes` is full. A partial read is an error.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         let wanted = bytes.len();
@@ -55,7 +55,7 @@ impl Task {
         )
     }
 
-    /// Writes memory at `address`.
+    /// Writes `bytes` to the thread's memory at `address`. A partial write is an error.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         complete(

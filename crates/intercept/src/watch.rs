@@ -16,7 +16,7 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Supervises a command. End the command first: after the drop, its `connect` calls fail with ENOSYS.
+/// Supervises a command until it is dropped. End the command before: later `connect` calls fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -29,7 +29,7 @@ struct Request {
     answer: Sender<io::Result<Vec<Opened>>>,
 }
 
-/// A command that was started.
+/// A command that was started under supervision.
 pub struct Started {
     /// The command's process.
     pub child: Child,
@@ -98,7 +98,7 @@ impl Drop for Watch {
 
 /// Answers held calls and requests until the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
-    // False after POLLHUP: the listener would always be ready, so it is no longer polled.
+    // False once no process is under the filter (POLLHUP): the listener would then always be ready.
     let mut anybody = true;
     loop {
         let mut descriptors = vec![waker.as_fd(), supervisor.events.as_fd()];

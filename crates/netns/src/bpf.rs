@@ -31,7 +31,7 @@ pub const fn jump(comparison: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k }
 }
 
-/// Returns an instruction that ends the filter with this action.
+/// Returns an instruction that ends the filter with an action (`SECCOMP_RET_*`).
 pub const fn end(action: u32) -> sock_filter {
     sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }

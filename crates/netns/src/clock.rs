@@ -69,14 +69,14 @@ pub async fn sleep_until(at_ns: u64) -> io::Result<()> {
 pub struct Alarm(AsyncFd<Timer>);
 
 impl Alarm {
-    /// Returns an alarm that is not set. Call it inside the runtime.
+    /// Returns an alarm that is not set. Call this inside a tokio runtime.
     pub fn new() -> io::Result<Self> {
         // SAFETY: the AsyncFd owns the timer, whose descriptor stays open and unchanged while it lives.
         let timer = unsafe { AsyncFd::register_with_interest(Timer::new()?, Interest::READABLE) };
         Ok(Self(timer.map_err(io::Error::from)?))
     }
 
-    /// Makes the runtime wake up at `at_ns` of the monotonic clock.
+    /// Makes the runtime wake up at `at_ns` of the monotonic clock, without waiting here.
     pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
         self.0.get_mut().set(Some(at_ns))
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
 
-/// Size of the buffer for a file, larger than any of the files.
+/// Size of the buffer for a counter file: larger than any of the files.
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace. Threads of any namespace can read them.
@@ -69,7 +69,7 @@ impl CounterFiles {
     }
 }
 
-/// Reads one of the files. A read at offset 0 makes a `seq_file` generate its content again.
+/// Reads one of the counter files. A read at offset 0 makes a `seq_file` generate its content again.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
@@ -90,7 +90,7 @@ impl Counters {
         CounterFiles::open()?.read()
     }
 
-    /// Returns one counter; 0 if the kernel does not have it.
+    /// Returns the value of the counter `name`; 0 if the kernel does not have the counter.
     pub fn get(&self, name: &str) -> i64 {
         self.0.get(name).copied().unwrap_or(0)
     }

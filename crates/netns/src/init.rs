@@ -1,4 +1,4 @@
-//! Does the work of a kernel's PID 1 at its start and end: mounts, clock, power-off.
+//! Does the work of PID 1 at the start and end of a kernel: mounts, clock, power-off.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -84,10 +84,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Converts I/O errors into [`Error`]s that name the failed operation.
 pub(crate) trait Doing<T>: Sized {
-    /// Converts an error; `operation` returns the failed operation.
+    /// Converts an error into an [`Error`] of the operation that `operation` returns.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;
 
-    /// Converts an error; the failed operation is an [`Operation::Other`] with these words.
+    /// Converts an error into an [`Error`] of an [`Operation::Other`] with these words.
     fn doing(self, words: impl FnOnce() -> String) -> Result<T> {
         self.operation(|| Operation::Other(words()))
     }

@@ -36,7 +36,7 @@ pub fn enter_sandbox_with_users() -> Result<bool> {
     enter(|| mapper.map())
 }
 
-/// Enters the sandbox. `map` tries to map user and group IDs from outside, and returns true if it succeeds.
+/// Enters the namespaces. `map` tries to map user and group IDs from outside; it returns true on success.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -68,7 +68,7 @@ struct IdMapper {
 }
 
 impl IdMapper {
-    /// Starts the process. The caller must have only one thread.
+    /// Starts the mapping process. The caller must have only one thread.
     fn start() -> io::Result<Self> {
         let (waiting, entered) = pipe()?;
         let parent = nix::unistd::getpid();
@@ -84,7 +84,7 @@ impl IdMapper {
         }
     }
 
-    /// Makes the process map IDs into this process's namespace. Returns true if it succeeded.
+    /// Lets the child map IDs into this process's user namespace, and reaps it. Returns true if it succeeded.
     fn map(self) -> bool {
         let _ = nix::unistd::write(&self.entered, b"x");
         drop(self.entered);
@@ -199,7 +199,7 @@ pub fn mount_proc() {
     let _ = mount_new("proc", "/proc", None);
 }
 
-/// Mounts a new file system of this kind, with the options `data`.
+/// Mounts a new file system of type `kind` on `target`, with the options `data`.
 pub(crate) fn mount_new(
     kind: &str,
     target: &(impl nix::NixPath + ?Sized),

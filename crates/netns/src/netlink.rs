@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 }
 
 impl Netlink {
-    /// Opens a socket of this netlink protocol in the calling thread's namespace.
+    /// Opens a socket of a netlink protocol (`NETLINK_*`) in the calling thread's namespace.
     pub(crate) fn open(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
@@ -87,7 +87,7 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the bytes of 32-bit words.
+/// Returns the bytes of 32-bit words, in the machine's byte order.
 pub(crate) fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }

@@ -76,8 +76,8 @@ impl Ring {
         unsafe { (*self.header()).status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 }
     }
 
-    /// Passes the next frame to `take`, frees the frame's place in the ring, and returns the result of
-    /// `take`. None if no frame has arrived.
+    /// Passes the next frame to `take`, frees the frame's slot in the ring, and returns the result of `take`.
+    /// None if no frame has arrived.
     fn take<T>(&mut self, take: impl FnOnce(RingFrame) -> T) -> Option<T> {
         let header = self.header();
         // SAFETY: the frame is inside the mapping, and with the status USER the kernel has released it.
@@ -263,7 +263,7 @@ fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
 /// Opens a packet socket for frames of an Ethernet type, bound to the interface with this index.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    // Without a protocol the socket receives nothing before `bind`, and so no frames of other interfaces.
+    // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
     socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;

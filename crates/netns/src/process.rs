@@ -23,7 +23,7 @@ use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result, check};
 
 /// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`). Fails if
-/// the parent ends during the call. A parent that ended earlier is not noticed.
+/// the parent ends during the call, but does not notice if it ended earlier.
 pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }
@@ -64,7 +64,7 @@ pub fn tune_malloc() {
 /// that while this process or `cleanup` lives.
 pub struct PrivateFolder {
     path: PathBuf,
-    /// A pipe that is never written to. `cleanup` sees it closed when this process ends or drops it.
+    /// Write end of an unused pipe. `cleanup` sees it closed when this process ends or drops it.
     alive: Option<OwnedFd>,
     lock: Option<Flock<File>>,
     pid: Pid,
@@ -149,7 +149,7 @@ fn remove_left_behind(template: &Path) {
     }
 }
 
-/// Parses the message of `cleanup`: the path, or an error number.
+/// Parses the message of `cleanup`: the folder's path, or NUL and an error number.
 fn path_or_errno(answer: Vec<u8>) -> io::Result<PathBuf> {
     match answer.split_first() {
         None => Err(io::Error::other("the process that makes it ended")),
@@ -201,7 +201,7 @@ pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
-/// Returns the entries of a folder of `/proc` whose names are numbers, such as processes or descriptors.
+/// Returns the entries of a folder in `/proc` whose names are numbers: the number and the path of each.
 fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))

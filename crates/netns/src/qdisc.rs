@@ -57,7 +57,7 @@ const OVERHEAD: i32 = -14;
 /// Packet limit of `netem`, more than any link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
-// Numbers of include/uapi/linux/pkt_sched.h and rtnetlink.h.
+// Constants of include/uapi/linux/pkt_sched.h and rtnetlink.h.
 const TC_H_ROOT: u32 = u32::MAX;
 const TCA_STAB_BASE: u16 = 1;
 const TCA_TBF_PARMS: u16 = 1;
@@ -218,7 +218,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// Returns a rate for a field of 32 bits. The kernel ignores this field if it gets the rate in 64 bits too.
+/// Returns a rate for a 32-bit field. The kernel ignores the field if it also gets the rate in 64 bits.
 fn rate_32(byte_per_s: u64) -> u32 {
     u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }

@@ -18,7 +18,7 @@ use crate::{Doing, Operation, Result, check};
 /// Maximum number of checks until an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
-// Numbers of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
+// Constants of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
 const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 const VETH_INFO_PEER: u16 = 1;
 const IF_OPER_UP: u8 = 6;
@@ -56,7 +56,7 @@ pub struct Route<'a> {
 /// The routing socket of one namespace. Threads of any namespace can use it.
 pub struct RouteSocket {
     netlink: Netlink,
-    /// Interface numbers that were looked up, by name.
+    /// Cache of interface numbers, by interface name.
     known: BTreeMap<String, u32>,
 }
 
@@ -168,8 +168,8 @@ impl RouteSocket {
         Ok(message)
     }
 
-    /// With `silent`, drops all packets to `part` of a local network without a reply. Otherwise replies
-    /// again.
+    /// With `silent`, makes the kernel drop all packets to `part` of a local network without a reply. Without
+    /// it, the kernel replies again.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let (kind, flags) =
             if silent { (libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE) } else { (libc::RTM_DELROUTE, 0) };
@@ -260,8 +260,8 @@ pub fn interface_index(name: &str) -> Result<u32> {
     nix::net::if_::if_nametoindex(name).doing(|| format!("looking up the interface {name}"))
 }
 
-/// Offloads that merge or split packets, or leave checksums to hardware that a veth lacks: commands of
-/// include/uapi/linux/ethtool.h, with names for errors.
+/// Offloads that merge or split packets, or leave checksums to hardware that a veth lacks: ethtool commands
+/// (include/uapi/linux/ethtool.h), with names for error messages.
 const OFFLOADS: [(u32, &str); 5] = [
     (0x0000_0017, "transmit checksums"),           // ETHTOOL_STXCSUM
     (0x0000_0019, "scatter and gather"),           // ETHTOOL_SSG

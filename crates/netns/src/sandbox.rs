@@ -63,9 +63,9 @@ const SYSTEM: [&str; 37] = [
     "/var/cache/fontconfig",
     "/etc/perl",
 ];
-/// Devices without hardware.
+/// Device files that need no hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
-/// Folders that programs expect. The view creates them empty.
+/// Folders that programs expect. A [`View`] has them as empty folders.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
 /// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
@@ -163,7 +163,7 @@ impl View {
     }
 }
 
-/// Paths that a view already has.
+/// Paths that were already added to a view.
 struct Shown(Vec<PathBuf>);
 
 impl Shown {
@@ -199,13 +199,13 @@ impl Shown {
     }
 }
 
-/// Returns the path of a file of the machine while the view is built.
+/// Returns the path at which a file of the machine is accessible while the view is built.
 fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Hides files and folders in `folder`, and in its subfolders down to `depth` levels, that not everyone may
-/// read. If the machine's root user runs a world, the commands in the world could read them.
+/// read. If the machine's root user runs a world, commands in the world could otherwise read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -241,7 +241,7 @@ pub(crate) fn link_standard_streams() -> Result<()> {
     })
 }
 
-/// Mounts a tmpfs of at most `bytes` (None: half of the memory).
+/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place`.
 pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Result<()> {
     let size = bytes.map_or_else(|| "50%".to_owned(), |bytes| bytes.to_string());
     let options = format!("size={size},mode={mode}");
@@ -363,7 +363,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Applies Landlock to the calling thread and its children. Returns true if the kernel has it.
+/// Applies Landlock to the calling thread and its children. Returns true if the kernel has Landlock.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,

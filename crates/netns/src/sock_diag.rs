@@ -41,14 +41,14 @@ pub struct SocketReport {
     pub peer: Address,
     /// Inode of the socket, by which its processes can be found; 0 if it is destroyed or not accepted yet.
     pub inode: u32,
-    /// Outcome of the connection.
+    /// Outcome of the socket's connection.
     pub outcome: Outcome,
 }
 
-/// Outcome of a connection.
+/// The outcome of a connection, as far as the kernel's counters show it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The connection is open or ended with its counters, or the socket is a listener.
+    /// The kernel's counters are valid: the connection is open or has ended, or the socket is a listener.
     Known(TcpInfo),
     /// The connection was never established, and the kernel has cleared its counters.
     Failed,

@@ -38,7 +38,7 @@ impl StampedSocket {
 /// Binds a UDP socket to `local` (port 0: the kernel's choice), and connects it to `peer` if given. Requests
 /// kernel buffers of `buffer_bytes`, which the system may limit (`net.core.rmem_max`, `wmem_max`). Registers
 /// the socket only for reading, because epoll would otherwise report room to send after each datagram. Call
-/// it inside a tokio runtime.
+/// this inside a tokio runtime.
 pub fn bind(
     local: SocketAddr,
     peer: Option<SocketAddr>,

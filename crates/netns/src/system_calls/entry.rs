@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::c_long;
 
-/// Key of the address to call for a system call, in the auxiliary vector.
+/// Key in the auxiliary vector of the address to call for a system call.
 const AT_SYSINFO: libc::c_ulong = 32;
 /// Value of [`ENTRY`] before the auxiliary vector was read. No function has this address.
 const UNKNOWN: usize = 1;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
-/// Returns the address to call for a system call; 0 if there is none.
+/// Returns the address to call for a system call; 0 if the kernel provides none.
 fn entry() -> usize {
     let known = ENTRY.load(Relaxed);
     if known != UNKNOWN {
