@@ -4,14 +4,14 @@ use fastopen_replay::tls::{SessionStart, Settings, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
 
-/// The evidence that a load must show, which decides how the world is prepared and the load is judged.
+/// The evidence that a load must show. It decides how the world is prepared, and if the load is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
     pub tls: bool,
-    /// The use of Fast Open; `None` if no SYN may request a cookie or carry data.
+    /// The expected use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
-    /// The way in which the load's connections may begin with tickets of the earlier visit.
+    /// The way in which connections may begin if they use TLS session tickets of the earlier visit.
     pub visit: SessionStart,
     /// Number of valid session tickets per host that the client has when the load begins.
     pub tickets_before: u8,
@@ -28,16 +28,16 @@ pub enum EarlyData {
     Accepted,
     /// The origins reject early data.
     Rejected,
-    /// Tickets of the earlier visit are not valid for early data, but tickets that the load itself gets are.
+    /// Tickets of the earlier visit are not valid for early data, but tickets received during the load are.
     OfThisLoad,
 }
 
 /// The use of Fast Open by the connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
-    /// The cookies that the client holds when the load begins: none, or those of all hosts of the page.
+    /// The TFO cookies that the client has when the load begins: none, or those of all hosts of the page.
     pub cookies_before: Cookies,
-    /// The connections whose SYN data is acknowledged.
+    /// The connections whose SYN data must be acknowledged.
     pub syn_data: SynData,
 }
 
@@ -51,8 +51,8 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// Returns the way in which connections may begin with tickets that the load itself gets: with early data
-    /// only if the origins accept early data.
+    /// Returns the way in which connections may begin if they use tickets received in the load itself: with
+    /// early data only if the origins accept early data.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,

@@ -49,7 +49,7 @@ impl Observations<'_> {
                 let held_us = held_ns(connection, first) / 1000;
                 let latest_us =
                     rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
-                // Slack for a busy machine: less than a round trip, unless the round trip is short.
+                // Tolerance for a busy machine: less than a round trip, unless the round trip is short.
                 if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
                     let latest = shown_ms(latest_us);
                     invalid!(
@@ -128,7 +128,7 @@ impl Observations<'_> {
 }
 
 /// Returns the smallest number of round trips until a first response: one for the request, one for TCP unless
-/// its SYN data was acknowledged, and those of TLS or QUIC unless the origin read early data.
+/// SYN data was acknowledged, and the handshake's for TLS or QUIC unless the origin read early data.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     // QUIC has no handshake of its own: it carries the TLS handshake.
     let tcp =

@@ -1,7 +1,7 @@
 //! Decides if a load is valid: compares the observations of client, origins and both kernels with the load's
 //! expectation. The rules are pure functions.
 
-/// Adds a reason to a list: its kind, and a formatted text for people.
+/// Adds a reason why a load is invalid to a list: its kind, and a formatted text for people.
 macro_rules! invalid {
     ($reasons:expr, $kind:ident, $($detail:tt)+) => {
         $reasons.push(fastopen_contract::Invalid {
@@ -43,7 +43,7 @@ pub struct Observations<'a> {
     pub page: &'a Page,
     /// The hosts of the page with their addresses.
     pub hosts: &'a BTreeMap<String, Addresses>,
-    /// The addresses of hosts whose cookies the client held when the load began.
+    /// The addresses of hosts whose TFO cookies the client had when the load began.
     pub cookies_before: &'a [IpAddr],
     pub requests: &'a [RequestRecord],
     pub connections: &'a [ConnectionRecord],
@@ -62,7 +62,7 @@ pub struct Observations<'a> {
     pub server: Option<&'a ServerRecord>,
     /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
-    /// The time in microseconds by which the link may release a packet too late.
+    /// The longest time in microseconds by which the link may release a packet late.
     pub late_us: u64,
     pub seen_at: SeenAt,
     /// True if an external program loads the page or serves it. Such programs take additional time.
@@ -73,7 +73,7 @@ pub struct Observations<'a> {
     pub schemes: Schemes,
     /// The time in microseconds after which a client without a complete QUIC handshake tries TCP.
     pub h3_fallback_us: Option<u64>,
-    /// The tolerated error of the RTT, in microseconds.
+    /// The tolerated difference between measured and requested RTT, in microseconds.
     pub tolerance_us: u64,
 }
 
@@ -253,7 +253,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Counts the connections of a kind.
+    /// Counts the connections for which `is_of_kind` returns true.
     fn count(&self, is_of_kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         self.connections.iter().filter(|one| is_of_kind(one)).count() as i64
     }
@@ -269,8 +269,8 @@ impl Observations<'_> {
     }
 
     /// Returns the number of TCP connections that may have retransmitted a SYN after a timeout; 0 if a SYN
-    /// and its SYN-ACK cannot take that long. Linux retransmits the SYN without data and counts a failure.
-    /// Both ends may then disagree on whether the SYN carried data.
+    /// and its SYN-ACK cannot take as long as the timeout. Linux retransmits the SYN without data and counts
+    /// a failure. Both ends may then disagree on whether the SYN carried data.
     fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -530,7 +530,7 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the flight in which the first `bytes` of the connection are complete. The SYN is flight 0.
+    /// Returns the number of the flight that completes the client's first `bytes` bytes. The SYN is flight 0.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
@@ -598,7 +598,7 @@ fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
     counters.get(name).copied().unwrap_or(0)
 }
 
-/// Describes how many events the path explains, for a detail; empty if it explains none.
+/// Formats the number of events that the path explains, for a reason's text; empty if it explains none.
 fn by_path(expected: &RangeInclusive<i64>) -> String {
     match (expected.start(), expected.end()) {
         (_, 0) => String::new(),

@@ -1,4 +1,4 @@
-//! Checks lookups of names: compares the observations of client, resolver and both kernels.
+//! Checks DNS lookups: compares the observations of client, resolver and both kernels.
 
 use fastopen_link::ip::Version;
 use fastopen_page::{alias_host, is_name};
@@ -34,7 +34,7 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Describes what is wrong with the loader's connection to the resolver, if its lookups go over TCP.
+    /// Describes a fault of the loader's connection to the resolver, if lookups go over TCP; `None` without.
     /// There must be one connection, in the requested protocol: cleartext, or TLS that both ends completed.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
@@ -68,7 +68,7 @@ impl Observations<'_> {
         without.map(|one| one.host.as_str())
     }
 
-    /// Returns the first contradiction in the record of a lookup; `None` if there is none.
+    /// Describes the first contradiction in the record of a lookup; `None` if there is none.
     fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
         let LookupRecord { host, queries, resolver, .. } = lookup;
         // A query without an answer may still be in flight, or was aborted with its connection.

@@ -22,13 +22,13 @@ const MOST_SENT_AGAIN: u32 = 4;
 /// The shortest time of three timeouts in a row: the first is `TCP_RTO_MIN`, and each doubles the time.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of path and settings on a connection's Fast Open, as Linux 7.3 reports it (docs/paths.md).
+/// The effect of middlebox and TCP settings on Fast Open, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
-    /// The reason code of the client's kernel if SYN data is not accepted; `None` if it is accepted.
+    /// The client's `tcpi_fastopen_client_fail` if SYN data is not accepted; `None` if it is accepted.
     fail: Option<u8>,
-    /// True if a client without a cookie gets a cookie.
+    /// True if a client without a cookie receives one from the host.
     cookie: bool,
     /// True if the host's kernel counts SYN data as refused, because of the cookie.
     refused: bool,
@@ -42,7 +42,7 @@ pub(super) struct Effect {
     answered: bool,
 }
 
-/// The cookie of a SYN as it reaches the host.
+/// The state of the cookie in a SYN when the SYN reaches the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cookie {
     None,
@@ -189,7 +189,7 @@ impl Observations<'_> {
                 one.client.is_some_and(|end| silent(end) && end.retransmits >= least)
             })
         };
-        // It is not known if such a socket used Fast Open.
+        // The records do not show if such a socket used Fast Open.
         let lost_hellos = self.count(|one| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
             let affected = self.address(one).is_some_and(|address| self.path.affects(address));
@@ -241,7 +241,7 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections of a kind whose SYN data fails with an effect that `which` selects.
+    /// Counts the connections selected by `kind` whose SYN data fails with an effect selected by `which`.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let fails = |effect: Effect| effect.fail.is_some() && which(effect);
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))

@@ -95,7 +95,7 @@ fn disagreement(host: &str, quic: &QuicRecord) -> Option<String> {
     })
 }
 
-/// Returns the number of packets of each type, with the type's name.
+/// Returns the name of each packet type, and the number of its packets.
 fn by_type(packets: PacketCounts) -> [(&'static str, u64); 5] {
     [
         ("Initial", packets.initial),

@@ -18,7 +18,7 @@ const LONGEST_US: u64 = 600_000_000;
 /// Number of significant decimal digits of the times in the histograms.
 const DIGITS: u8 = 4;
 
-/// The counts and times of the generator of transactions.
+/// The counts and times that the transaction generator recorded.
 pub struct Outcome {
     /// Transactions that began.
     pub begun: u64,
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub elapsed_ns: u64,
     /// Transactions with a complete response.
     pub answered: u64,
-    /// The times of the first and the last complete response.
+    /// The times of the first and the last complete response, in nanoseconds; `None` if there is none.
     pub answered_ns: Option<(u64, u64)>,
     /// Transactions with a response that differs from the response in the page.
     pub wrong: u64,
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub latency_us: Histogram<u64>,
     /// Times from the due time of a transaction to its start, in microseconds.
     pub lateness_us: Histogram<u64>,
-    /// Transactions that began later than tolerated.
+    /// Number of transactions that began later than the plan tolerates.
     pub late: u64,
 }
 
@@ -79,7 +79,7 @@ impl Outcome {
         self.answered_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns)
     }
 
-    /// Counts a failure of kind `what`.
+    /// Counts a failed transaction with the error `what`.
     pub fn failed(&mut self, what: &str) {
         *self.failures.entry(what.to_owned()).or_default() += 1;
     }
@@ -89,12 +89,12 @@ impl Outcome {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
     pub plan: &'a LoadPlan,
-    /// The transactions of the plan.
+    /// The requested transactions, which are part of `plan`.
     pub asked: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
     /// The number of hosts.
     pub hosts: usize,
-    /// The number of hosts whose cookie the client held at the start.
+    /// The number of hosts whose TFO cookie the client had at the start.
     pub cookies_before: usize,
     /// The length of the listener's Fast Open queue; `None` if it cannot be read.
     pub fastopen_queue: Option<u32>,
@@ -149,7 +149,7 @@ impl Seen<'_> {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Describes how the generator missed the requested load; `None` if it generated this load.
+    /// Describes how the generator fell short of the requested load; `None` if it generated this load.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {

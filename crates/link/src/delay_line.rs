@@ -1,18 +1,18 @@
-//! Keeps packets in flight, ordered by due time.
+//! Stores the packets in flight, ordered by the times at which they are due to be released.
 //!
 //! Packets with equal delays are due in the order of their pushes, so they wait in a FIFO without sorting. A
-//! packet that is due before the last packet in the FIFO, because its host is nearer, waits in a sorted map.
+//! packet due before the FIFO's last packet, because its delay is shorter, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::Nanos;
 
-/// A queue of packets with known due times.
+/// A queue of packets with known due times, the earliest first.
 #[derive(Debug)]
 pub struct DelayLine<P> {
     fifo: VecDeque<(Key, P)>,
     overtaking: BTreeMap<Key, P>,
-    /// Number of packets pushed so far; orders packets with equal due times.
+    /// Number of packets pushed so far, which orders packets with equal due times.
     pushed: u64,
 }
 

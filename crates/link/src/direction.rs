@@ -1,4 +1,4 @@
-//! Passes packets through the stages of one direction, and holds the packets until they are released.
+//! Passes packets through the stages of one direction of a link, and stores them until they are released.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// The next time at which a stage releases a kept packet, and the stage's index; `None` if none is kept.
+    /// Time at which a stage next releases a packet that it keeps, and the stage's index; `None` without one.
     due: Option<(Nanos, usize)>,
-    /// Answers, such as RSTs, that a middlebox made from packets, with the times of the answers.
+    /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
     /// The latest time at which a packet was offered or a kept packet was released.
@@ -43,13 +43,13 @@ pub enum DropCause {
     Path,
 }
 
-/// Counts since the direction was created.
+/// Counts of packets and bytes since the direction was created.
 ///
 /// Every offered packet is counted in exactly one of `packets`, `dropped_queue`, `dropped_loss` and
 /// `dropped_path`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Accepted packets, released or still in flight.
+    /// Packets that were accepted: released or still in flight.
     pub packets: u64,
     /// Bytes of the accepted packets.
     pub bytes: u64,
@@ -99,7 +99,7 @@ impl<P: Datagram> Direction<P> {
 }
 
 impl<P> Direction<P> {
-    /// Creates a direction whose packets pass `stages` in this order.
+    /// Creates an idle direction whose packets pass `stages` in this order.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
         Self {
             stages,
@@ -118,7 +118,7 @@ impl<P> Direction<P> {
     /// hosts with different extra delays overtake each other.
     ///
     /// # Errors
-    /// Returns [`Dropped`] if a stage drops the packet at once. Later drops by a queue are only counted.
+    /// Returns [`Dropped`] if a stage drops the packet at once. Later drops are only counted.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -166,7 +166,7 @@ impl<P> Direction<P> {
             self.now = self.now.max(at);
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);
             if let Some(packet) = stage.release(at, &mut downstream) {
-                // If the packet is dropped, `pass` has counted it, and no caller waits for its buffer.
+                // If the packet is dropped, `pass` has counted the drop, and no caller waits for the buffer.
                 let _dropped = self.pass(number + 1, at, packet);
             }
             self.find_due();
@@ -201,7 +201,7 @@ impl<P> Direction<P> {
         self.answers.pop_front()
     }
 
-    /// Returns the counts since the start.
+    /// Returns the counts since the direction was created.
     pub fn stats(&self) -> Stats {
         self.stats
     }

@@ -3,8 +3,8 @@
 use crate::{Direction, DirectionConfig, Nanos};
 
 /// Returns the time from the release of the first to the release of the last of `packets` packets of `bytes`
-/// each, which are all offered at once to an idle direction. Only the delay and the rate of `config` count.
-/// Returns 0 for fewer than two packets.
+/// each, which are all offered at once to an idle direction. Of `config`, only the delay and the rate are
+/// used. Returns 0 for fewer than two packets.
 ///
 /// With a trace, the packets are offered at the start of the trace.
 pub fn expected_train(config: &DirectionConfig, packets: u32, bytes: u32) -> Nanos {

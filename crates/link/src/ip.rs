@@ -1,5 +1,5 @@
-//! Reads and changes headers of IPv4 and IPv6 packets in place (RFC 791 section 3.1, RFC 8200 section 3).
-//! All code of this crate that depends on the IP version belongs here.
+//! Reads and changes headers of IPv4 and IPv6 packets in place (RFC 791 section 3.1, RFC 8200 section 3). All
+//! code of this crate that depends on the IP version is here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version of an address.
+    /// Returns the IP version of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -80,8 +80,8 @@ impl Versions {
         self.all()[0]
     }
 
-    /// Returns the type of Ethernet frames that carry packets of these versions; for both, the value that
-    /// stands for every type (`ETH_P_*` in Linux's `include/uapi/linux/if_ether.h`).
+    /// Returns the `EtherType` of frames with packets of these versions (`ETH_P_*` in Linux's
+    /// `include/uapi/linux/if_ether.h`); for [`Self::Both`], `ETH_P_ALL`, which matches every type.
     pub fn ether_type(self) -> u16 {
         match self {
             Self::V4 => 0x0800,
@@ -106,7 +106,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Returns the addresses that `address` gives for each version.
+    /// Creates the addresses of a host: calls `address` for each version in `versions`.
     pub fn of(versions: Versions, address: impl Fn(Version) -> IpAddr) -> Self {
         let mut all = versions.all().iter().map(|version| address(*version));
         Self { preferred: all.next().expect("a world has a version of IP"), other: all.next() }
@@ -117,7 +117,7 @@ impl Addresses {
         std::iter::once(self.preferred).chain(self.other)
     }
 
-    /// Returns the address of this version; the preferred address if there is none.
+    /// Returns the host's address of this version; the preferred address if the host has none.
     pub fn select(self, version: Version) -> IpAddr {
         self.iter().find(|one| Version::of(*one) == version).unwrap_or(self.preferred)
     }
@@ -130,18 +130,18 @@ pub struct Header {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol number of the payload, or of the first extension header of an IPv6 packet that has any.
+    /// Protocol number of the payload; for an IPv6 packet with extension headers, of the first of them.
     pub protocol: u8,
     /// True for an IPv4 fragment, including the first one.
     pub fragment: bool,
-    /// True for an IPv4 fragment that does not have the start of the payload.
+    /// True for an IPv4 fragment other than the first, which therefore has no transport header.
     pub later_fragment: bool,
     /// Length of the header in bytes, which is the offset of the payload.
     pub bytes: usize,
 }
 
 impl Header {
-    /// Reads the fixed header of a packet; `None` if it is incomplete or invalid, or neither IPv4 nor IPv6.
+    /// Parses the fixed header of a packet; `None` if it is incomplete or invalid, or neither IPv4 nor IPv6.
     pub fn of(ip: &[u8]) -> Option<Self> {
         match ip.first()? >> 4 {
             4 => {
@@ -174,7 +174,7 @@ impl Header {
     }
 }
 
-/// Returns the length in a packet's header; `None` if this field is missing or the packet is not of IP.
+/// Returns the packet length in the IP header, in bytes; `None` if it is missing or the packet is not IP.
 pub fn length(ip: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
     match ip.first()? >> 4 {
@@ -217,12 +217,12 @@ pub fn sum_transport(ip: &mut [u8], protocol: u8, start: usize, at: usize) {
     ip[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns the offset of the source address and the size of an address. The destination address follows.
+/// Returns the offset of the source address and the size of an address in bytes. The destination follows.
 fn addresses(ip: &[u8]) -> (usize, usize) {
     if ip[0] >> 4 == 6 { (8, 16) } else { (12, 4) }
 }
 
-/// Returns the Internet checksum (RFC 1071) over `bytes` and over other words whose sum is `others`.
+/// Returns the Internet checksum (RFC 1071) over `bytes` and other 16-bit words, whose sum is `others`.
 fn checksum(others: u32, bytes: &[u8]) -> u16 {
     !folded(others + words(bytes))
 }

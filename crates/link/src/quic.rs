@@ -1,4 +1,4 @@
-//! Reads the types of the QUIC packets in a datagram from cleartext header fields (RFC 9000 section 17).
+//! Parses the types of the QUIC packets in a datagram, from cleartext header fields (RFC 9000 section 17).
 
 /// Header form bit, set in long headers (RFC 9000 section 17.2).
 const LONG_HEADER: u8 = 0x80;
@@ -6,11 +6,11 @@ const LONG_HEADER: u8 = 0x80;
 /// The type of a QUIC packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketType {
-    /// First messages of the TLS handshake.
+    /// A packet with the first messages of the TLS handshake.
     Initial,
-    /// Early data.
+    /// A packet with early data.
     ZeroRtt,
-    /// The rest of the TLS handshake.
+    /// A packet with the rest of the TLS handshake.
     Handshake,
     /// The server's request to the client to start again with a token.
     Retry,
@@ -69,7 +69,7 @@ fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked((*length).into())
 }
 
-/// Reads a variable-length integer (RFC 9000 section 16). Returns the integer, if complete, and the rest.
+/// Parses a variable-length integer (RFC 9000 section 16). Returns it and the rest; `None` if incomplete.
 pub fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let (more, rest) = rest.split_at_checked((1 << (first >> 6)) - 1)?;

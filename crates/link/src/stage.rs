@@ -25,7 +25,7 @@ impl Datagram for Vec<u8> {
     }
 }
 
-/// Payloads without contents, for models that need only sizes and times.
+/// Implements [`Datagram`] for payloads without contents, for models that need only sizes and times.
 macro_rules! without_contents {
     ($($packet:ty),*) => {
         $(impl Datagram for $packet {
@@ -44,23 +44,23 @@ pub struct Packet<P> {
     pub bytes: u32,
     /// One-way delay of the packet's host in addition to the link's delay, applied after the last stage.
     pub extra_delay: Nanos,
-    /// The payload.
+    /// The payload, such as the packet's bytes.
     pub payload: P,
 }
 
 /// A stage's decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Give the packet to the next stage at once.
+    /// Pass the packet on to the next stage at once.
     Pass,
-    /// Give the packet to the next stage at this time.
+    /// Pass the packet on to the next stage at this time.
     Hold(Nanos),
     /// Drop the packet.
     Drop(DropCause),
     /// Send the packet in the other direction: the stage turned it into an answer
     /// ([`crate::Direction::take_answer`]).
     Answer,
-    /// Give the packet to [`Stage::keep`]. The stage releases or drops it later ([`Stage::next_due`]).
+    /// Pass the packet to [`Stage::keep`]. The stage releases or drops it later ([`Stage::next_due`]).
     Keep,
 }
 
@@ -78,7 +78,7 @@ pub trait Stage<P>: Send {
         now
     }
 
-    /// Takes a packet for which [`Stage::offer`] returned [`Verdict::Keep`].
+    /// Stores a packet for which [`Stage::offer`] returned [`Verdict::Keep`].
     fn keep(&mut self, _now: Nanos, _packet: Packet<P>, _rest: &mut Downstream<P>) {
         unreachable!("a stage that keeps packets takes them");
     }
@@ -96,9 +96,9 @@ pub trait Stage<P>: Send {
     }
 }
 
-/// The stages after a stage, and the counts of their direction.
+/// The stages after the current stage, and the counts of their direction.
 pub struct Downstream<'a, P> {
-    /// The stages after this stage, in order.
+    /// The stages after the current stage, in order.
     pub stages: &'a mut [Box<dyn Stage<P>>],
     /// The counts of the direction.
     pub stats: &'a mut Stats,

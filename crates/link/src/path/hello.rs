@@ -15,11 +15,11 @@ struct SplitHello {
     start: u32,
     /// Length of the record in bytes, including its header.
     bytes: u32,
-    /// Set once a segment after the first was dropped.
+    /// True once a segment after the first was dropped, so that no further segment is dropped.
     stalled: bool,
 }
 
-/// The flows whose `ClientHello` takes several segments.
+/// The flows whose `ClientHello` does not fit into one segment.
 #[derive(Debug, Default)]
 pub(super) struct Hellos(BTreeMap<FlowKey, SplitHello>);
 

@@ -1,5 +1,5 @@
-//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. A decision depends only on the
-//! time, the packet, its direction and the earlier packets.
+//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. The treatment of a packet
+//! depends only on the time, the packet, its direction and earlier packets.
 //!
 //! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
 //! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
@@ -27,7 +27,7 @@ use udp::{Datagrams, UdpDatagram};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
-    /// No effect.
+    /// The middlebox has no effect.
     #[default]
     None,
     /// Drops SYNs with data.
@@ -69,7 +69,7 @@ pub enum Behaviour {
     DelayInitial,
     /// Changes the client's port of a UDP flow after 0.5 s, like a NAT that has lost its mapping.
     Rebind,
-    /// Of a client's datagrams with QUIC Initial packets, passes only the first until the host answers.
+    /// Forwards only the first of a client's datagrams with QUIC Initial packets until the host answers.
     DropLargeUdp,
     /// Drops all TCP segments and UDP datagrams over IPv6.
     BlockIpv6,
@@ -137,7 +137,7 @@ type FlowKey = (SocketAddr, SocketAddr);
 /// The state of a flow whose SYN had data.
 #[derive(Debug, Default)]
 struct Flow {
-    /// The acknowledgement number of a SYN-ACK that acknowledges the SYN without its data.
+    /// Acknowledgement number of a SYN-ACK that acknowledges only the SYN, not its data.
     after_syn: u32,
     /// Set once the server has acknowledged the data.
     accepted: bool,
@@ -235,7 +235,7 @@ const ACK: u8 = 0x10;
 const TCP_HEADER: usize = 20;
 const OPTION_END: u8 = 0;
 const OPTION_NOP: u8 = 1;
-/// The kind of the Fast Open option, and of the experimental one with its magic number (RFC 7413).
+/// Kinds of the Fast Open option and of the experimental option, and the latter's magic number (RFC 7413).
 const OPTION_FAST_OPEN: u8 = 34;
 const OPTION_EXPERIMENT: u8 = 254;
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
@@ -291,7 +291,7 @@ impl<'a> Segment<'a> {
         self.ip.len() - self.payload
     }
 
-    /// Returns the offsets of the start and end of the Fast Open option and of its cookie; `None` if missing.
+    /// Returns the offsets of the Fast Open option's start, end and cookie; `None` without the option.
     fn fast_open_option(&self) -> Option<(usize, usize, usize)> {
         let mut at = self.tcp + TCP_HEADER;
         while at + 1 < self.payload && self.ip[at] != OPTION_END {
@@ -326,7 +326,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Changes header bytes, and updates the checksum by the difference (RFC 1624, equation 3).
+    /// Changes the header bytes from `start` to `end`, and updates the checksum (RFC 1624, equation 3).
     fn rewrite(&mut self, start: usize, end: usize, change: impl Fn(u8) -> u8) {
         let mut grown = 0;
         for (at, byte) in (start..).zip(&mut self.ip[start..end]) {
@@ -389,7 +389,7 @@ impl<'a> Segment<'a> {
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     pub(crate) way: Way,
-    /// Release time of the packet that was offered last, if it is held.
+    /// Release time of the last offered packet, if [`Passage::Hold`] holds it.
     until: Nanos,
     /// Held packets, in the order of their release.
     held: VecDeque<(Nanos, Packet<P>)>,

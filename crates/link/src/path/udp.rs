@@ -11,12 +11,12 @@ use crate::quic::{PacketType, packet_types};
 const UDP_HEADER: usize = 8;
 /// Long-term rate of UDP in each direction on a limited path.
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
-/// Burst of UDP on a limited path: ten full packets.
+/// Maximum burst of UDP on a limited path: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its port.
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
-/// Time for which Initial packets are held, so that later packets overtake them, but no timer expires.
+/// Time for which Initial packets are held: later packets can overtake them, but no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
 
 /// Maps the client's port to the port that hosts see after [`Behaviour::Rebind`], and back, by toggling the
@@ -72,7 +72,7 @@ impl<'a> UdpDatagram<'a> {
 pub(super) struct Datagrams {
     /// Token buckets, down and up.
     limits: [Bucket; 2],
-    /// Time of the client's first datagram in each flow, by the client's port and the host.
+    /// Time of the client's first datagram in each flow, a pair of the client's port and the host.
     flows: BTreeMap<(u16, IpAddr), Nanos>,
     /// Flows in which the client has sent an Initial packet; true once the host has answered.
     initials: BTreeMap<(u16, IpAddr), bool>,
@@ -116,7 +116,8 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if [`Behaviour::DropLargeUdp`] passes a datagram. `begins`: it has a client's Initial.
+    /// Returns true if `DropLargeUdp` passes a datagram. `begins` is true if it has a client's Initial
+    /// packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

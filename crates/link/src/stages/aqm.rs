@@ -24,7 +24,7 @@ pub enum Aqm {
     Drr,
 }
 
-/// A managed queue, which counts its drops in the [`Stats`].
+/// A queue with active management. Its functions count drops in `stats`.
 pub(super) trait ManagedQueue<P>: Send {
     /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;
@@ -36,13 +36,12 @@ pub(super) trait ManagedQueue<P>: Send {
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
-/// Makes a managed queue a [`Stage`].
+/// A [`Stage`] that contains a managed queue.
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release if that
-    /// release was later. A trace serves only packets that arrived before an opportunity, as the waiting
-    /// packets did.
+    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release if it was
+    /// later. A trace serves only packets that arrived before an opportunity, as the waiting packets did.
     asked: Nanos,
 }
 

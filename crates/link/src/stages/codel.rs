@@ -17,11 +17,11 @@ const INTERVAL: Nanos = 100_000_000;
 /// Size of a full packet. A queue of at most this size is never too long: it only keeps the wire busy.
 pub(super) const MAXPACKET: u64 = 1500;
 
-/// A queue, and the state that decides which of its packets are dropped.
+/// A queue, and `CoDel`'s state, which decides when packets of the queue are dropped.
 pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
-    /// Set when the delay exceeds the target, to the time an interval later, from which packets are dropped.
+    /// Time from which packets are dropped: an interval after the delay rose above the target; else `None`.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
@@ -54,7 +54,7 @@ impl<P> CodelQueue<P> {
         self.packets.push_back((now, packet));
     }
 
-    /// Removes the first packet, and returns it with its arrival time.
+    /// Removes the first packet, and returns its arrival time and the packet; `None` if the queue is empty.
     pub(super) fn pop(&mut self) -> Option<(Nanos, Packet<P>)> {
         let first = self.packets.pop_front()?;
         self.bytes -= u64::from(first.1.bytes);
@@ -78,7 +78,7 @@ impl<P> CodelQueue<P> {
         } else if taken.ok_to_drop {
             taken = self.drop_and_dequeue(taken, now, backlog, stats);
             self.dropping = true;
-            // Shortly after the last dropping state, resume near its drop rate, which was about right.
+            // Shortly after the last dropping state, start near its drop rate, which was about right.
             let delta = self.count - self.lastcount;
             let soon = now.saturating_sub(self.drop_next) < 16 * INTERVAL;
             self.count = if delta > 1 && soon { delta } else { 1 };

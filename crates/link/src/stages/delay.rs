@@ -14,17 +14,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::Nanos;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 
-/// The distribution of the delay.
+/// The distribution of the random delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
-    /// Normal, with this standard deviation.
+    /// Normal, with this standard deviation in nanoseconds.
     Normal(Nanos),
-    /// Uniform, at most this much below or above the mean.
+    /// Uniform, at most this number of nanoseconds below or above the mean.
     Uniform(Nanos),
 }
 
 impl Jitter {
-    /// Upper limit of the jitter: a minute.
+    /// Maximum of either value: a minute, in nanoseconds.
     pub const MAX: Nanos = 60_000_000_000;
 
     /// Draws the difference between the next packet's delay and the mean, in nanoseconds.
@@ -53,7 +53,7 @@ pub(crate) struct Delay {
     mean: Nanos,
     jitter: Option<Jitter>,
     generator: Xoshiro256PlusPlus,
-    /// Lets packets overtake each other. Otherwise no packet arrives before `last`, the latest arrival.
+    /// True if packets may overtake each other. If not, no packet arrives before `last`, the latest arrival.
     reorder: bool,
     last: Nanos,
 }

@@ -27,13 +27,13 @@ struct FlowQueue<P> {
     active: bool,
 }
 
-/// All queues, and the order of service.
+/// The queues of all flows, and the order in which they are served.
 pub(super) struct FlowQueues<P> {
     /// True for FQ-CoDel, false for DRR.
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
-    /// Numbers of queues that were empty until a packet arrived. Served before `old`, and unused by DRR.
+    /// Numbers of queues that were empty until a packet arrived. They are served before `old`. DRR has none.
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,

@@ -20,7 +20,7 @@ use crate::stage::{Datagram, Stage};
 use crate::stages::aqm::Managed;
 use crate::stages::flow_queues::FlowQueues;
 
-/// The configuration of a direction. The default passes every packet on at once.
+/// The configuration of a direction. The default forwards every packet at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionConfig {
     /// One-way propagation delay.
@@ -34,9 +34,9 @@ pub struct DirectionConfig {
     pub aqm: Aqm,
     /// Share of packets that are lost at random.
     pub loss: Loss,
-    /// Variation of the delay.
+    /// Random variation of the delay; `None` for a constant delay.
     pub jitter: Option<Jitter>,
-    /// Lets packets overtake each other if the delay varies.
+    /// True if packets may overtake each other when the delay varies.
     pub reorder: bool,
     /// Seed of all randomness. The same seed gives the same result for the same sequence of packets.
     pub seed: u64,

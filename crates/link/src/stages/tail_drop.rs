@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// The queue. A packet waits until its serialisation begins. The time when it begins is known on arrival,
+/// A tail-drop queue. A packet waits until its serialisation begins, at a time that is known on arrival,
 /// because later packets do not change it.
 pub(crate) struct TailDrop {
     limit_bytes: u64,

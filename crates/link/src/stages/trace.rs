@@ -17,7 +17,7 @@ pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NANOS_PER_MS: Nanos = 1_000_000;
 
-/// A sorted list of delivery opportunities, which repeats with its last time as the period.
+/// A sorted list of delivery opportunities, repeated endlessly. Its last time is also the period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Times after the start of a period: not empty, not decreasing, and the last is not 0.
@@ -67,9 +67,9 @@ pub enum TraceError {
     Decreases {
         /// Number of the entry.
         entry: usize,
-        /// Time of the entry.
+        /// Time of the entry, in milliseconds.
         ms: u64,
-        /// Time of the entry before it.
+        /// Time of the entry before it, in milliseconds.
         before_ms: u64,
     },
     /// The last time, which is the period, is 0.
@@ -78,7 +78,7 @@ pub enum TraceError {
     /// The last time is later than [`Trace::MAX_MS`].
     #[error("trace ends at {ms} ms, later than the {max} ms of a day", max = Trace::MAX_MS)]
     TooLong {
-        /// The last time.
+        /// The last time, in milliseconds.
         ms: u64,
     },
 }
