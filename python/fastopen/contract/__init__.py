@@ -1,4 +1,4 @@
-"""Define jobs and records (docs/dev/contract.md), and the types of clients."""
+"""Define the world program's input (jobs) and output (records; docs/dev/contract.md), and client types."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind

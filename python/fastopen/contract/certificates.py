@@ -1,4 +1,4 @@
-"""Compute the sizes of certificate chains by kind.
+"""Compute the size of a certificate chain for each kind of certificate.
 
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
 have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature. If
@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128s", "merkle-tree"]
 
-# The list of two timestamps without their signatures (RFC 6962 section 3.3).
+# Size of a list of two signed certificate timestamps (SCTs) without signatures (RFC 6962 section 3.3).
 TIMESTAMPS_BYTES: Final = 124
 # Sizes of two public certificates without keys and signatures: 598 of the 908 bytes of a leaf with two
 # timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate E5.
@@ -30,7 +30,7 @@ class Algorithm(NamedTuple):
     source: str
 
 
-# Points of P-256 are uncompressed; the signature has the most common length in DER.
+# P-256 public keys are uncompressed points. Signatures have their most common length in DER.
 ECDSA: Final = Algorithm(65, 71, "RFC 5480 section 2.2, RFC 3279 section 2.2.3")
 RSA: Final = Algorithm(270, 256, "RFC 8017 appendix A.1.1, modulus of 2,048 bits")
 ML_DSA_44: Final = Algorithm(1312, 2420, "FIPS 204 table 2")
@@ -39,14 +39,14 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the size of a leaf with two timestamps and of an intermediate, plus the difference between a
-    signature with `keys` and an ECDSA signature in CertificateVerify."""
+    """Return the size in bytes of a leaf certificate, with two timestamps, and of its intermediate, plus the
+    difference between a CertificateVerify signature with `keys` and one with ECDSA."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
-# The keyless size of a leaf with an inclusion proof instead of timestamps, a signature and an intermediate.
-# The ECDSA signature is subtracted as in `_chain`.
+# Size of a leaf that has an inclusion proof instead of timestamps, a signature and an intermediate, minus the
+# ECDSA signature as in `_chain`. CHAIN_BYTES adds the key and the larger signature.
 _MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
@@ -57,8 +57,8 @@ CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {
     "slh-dsa-128s": _chain(SLH_DSA_128S, SLH_DSA_128S),
     "merkle-tree": _MERKLE_TREE + ML_DSA_44.public_key_bytes + ML_DSA_44.signature_bytes,
 }
-"""Size of each kind's chain, plus the difference between the kind's signature and an ECDSA signature in
-CertificateVerify. The kind `merkle-tree` is a landmark-relative certificate with an ML-DSA-44 key."""
+"""Maps each kind to the size of its chain in bytes, plus the difference between the kind's signature and an
+ECDSA signature in CertificateVerify. `merkle-tree`: a landmark-relative certificate with an ML-DSA-44 key."""
 CLASSICAL: Final = frozenset({"ecdsa", "rsa"})
 """Kinds whose signature algorithms have code points in TLS 1.2."""
 assert CHAIN_BYTES.keys() == {*get_args(CertificateKind)}

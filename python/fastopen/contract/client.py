@@ -1,4 +1,4 @@
-"""Define the client of a job: its settings, and the capabilities that the settings require."""
+"""Define the client of a job: its settings, and the capabilities that each setting requires."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,11 +24,10 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "browser": {"connections_per_host": 6, "connections_total": 256, "keep_alive": True},
     "mget": {"connections_per_host": 5, "connections_total": 5, "keep_alive": False},
 }
-# Settings that may be null. If null, they have the profile's value, if any, or their default.
+# Settings that may be null. A null setting gets the profile's value if there is one, or else its default.
 _NULL_IS_DEFAULT: Final = (*PROFILES["browser"], "processing_scale", "phases")
 
-# Settings that not every client supports, each with the message of the error and a remedy, if there is one in
-# addition to using another client.
+# Maps settings that only some clients support to an error message and a second remedy, which may be "".
 _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(PICTURES, ("{} draws no pictures", "")),
     "view": ("{} has no cache", "--view=first"),
@@ -39,7 +38,7 @@ _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
-    """Make the schema allow null, or omission, for the settings that the profile fills in."""
+    """Let the JSON schema allow null, or a missing key, for the settings in _NULL_IS_DEFAULT."""
     for key in _NULL_IS_DEFAULT:
         given = schema["properties"][key]
         schema["properties"][key] = {
@@ -50,49 +49,48 @@ def _with_nulls(schema: dict[str, Any]) -> None:
 
 
 class Client(Part):
-    """The client that loads the page, with its settings. Omitted settings have the profile's values. In an
-    experiment, the words of `command` may contain placeholders; in a job, they are the words to run."""
+    """The client that loads the page, and its settings. In an experiment, `command` may contain placeholders
+    for URLs and HTTP version. In a job, these are replaced."""
 
     model_config = ConfigDict(json_schema_extra=_with_nulls)
 
     kind: ClientKind = LOADER.kind
-    """The built-in loader, a command, or Chromium (see below)."""
+    """The built-in loader, a command line, or the browser Chromium."""
     name: NotEmpty | None = None
-    """The name in tables, if it is not the kind."""
+    """The client's name in tables; null: its kind."""
     command: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and its arguments: required with the kind `command`, forbidden with other kinds. No word
     contains a NUL or is longer than 131,071 bytes, and the first word is not empty."""
     isolate: bool = False
     """True if a command sees only programs, libraries, fonts and certificates instead of all files of the
-    machine (docs/security.md). Clients of other kinds never see more than that."""
+    machine (docs/security.md). Other kinds of clients always see only these files."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
-    """Exit codes, in addition to 0, that mean that a command has loaded the page. Some programs have a code
+    """Exit codes other than 0 that mean that a command has loaded the page. Some programs exit with a code
     for HTTP errors, and a recorded page may contain such errors."""
     profile: Literal["browser", "mget"] = "browser"
-    """The order of the loader's requests: that of a browser (`browser`), or of a parallel downloader that has
-    a list of URLs (`mget`). The profile also sets the values of keys that are null."""
+    """The order of the loader's requests. `browser`: as in a browser. `mget`: as in a parallel downloader
+    that has a list of URLs. The profile also sets the next three settings if they are null."""
     connections_per_host: Annotated[int, Field(ge=1, le=256)]
-    """Parallel connections to one server, with HTTP/1; null: 6, with `mget` 5."""
+    """The maximum number of parallel connections to one server, with HTTP/1; null: 6, or 5 with `mget`."""
     connections_total: Annotated[int, Field(ge=1, le=4096)]
-    """Parallel connections to all servers; null: 256, with `mget` 5."""
+    """The maximum number of parallel connections to all servers; null: 256, or 5 with `mget`."""
     keep_alive: bool
-    """True if a connection may carry more than one request; null: true, with `mget` false."""
+    """True if a connection may carry more than one request; null: true, or false with `mget`."""
     processing_scale: Scale = 1.0
-    """The factor by which the page's processing times are multiplied; null: 1. `mget` has no processing."""
+    """The factor by which the page's processing times are multiplied; null: 1. `mget` ignores these times."""
     phases: Annotated[list[Phase], Field(min_length=1)] = Field(default=["load", "async"])
-    """The phases to load; `load` is required. null: the default."""
+    """The phases of resources to load; `load` is required. null: the default."""
     fixed_scripts: bool = False
     """True if scripts of the page get the same times and random numbers in each load (only in `chromium`,
     which runs scripts): `Date` begins at the time of the recording and advances with each call, and
     `Math.random` returns a fixed sequence."""
     screenshot: bool = False
-    """True to keep a picture of the page at the end of a load, for clients that draw pictures
-    (`chromium`)."""
+    """True to keep a screenshot of the page at the end of a load (only with `chromium`)."""
     filmstrip: bool = False
-    """True to keep a picture of the page at each change, for clients that draw pictures (`chromium`)."""
+    """True to keep a screenshot of the page at each visual change (only with `chromium`)."""
     view: Literal["first", "repeat"] = "first"
-    """`first`, or for clients with a cache (`chromium`) `repeat`: each load is a second view of the page,
-    with the cache that a first view has filled."""
+    """`first`: each load is the first view of the page. `repeat` (only clients with a cache, so `chromium`):
+    each load is a second view, with the cache that a first view has filled."""
     request_heads: RequestHeads = "own"
     """`own`: the client chooses the heads of its requests. `recorded` (only `chromium`): requests have the
     page's `request_header_bytes`, see [Chromium](chromium.md#request-heads). The loader's requests always
@@ -143,8 +141,8 @@ def _has(setting: str, client: ClientType) -> bool:
 def require(
     client: Client, can: Callable[[ClientType], bool], message: str, otherwise: str, *keys: str
 ) -> None:
-    """Raise an error unless `can` is true for the client's type. The remedy names the clients for which it is
-    true, and `otherwise`, a second remedy, if this is not empty."""
+    """Raise an error with `message` about the settings `keys` unless `can` is true for the client's type. The
+    remedy lists the clients for which `can` is true, and then `otherwise`, if not empty."""
     if not can(client.type):
         able = "/".join(one.label for one in CLIENTS.values() if can(one))
         remedy = f"use --client={able}" + (f", or {otherwise}" if otherwise else "")

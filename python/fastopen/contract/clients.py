@@ -15,7 +15,7 @@ from fastopen.common.errors import MachineError
 
 ClientKind = Literal["loader", "command", "chromium"]
 NO_SESSION: Final = frozenset({"none"})
-# Settings that only some clients support. All clients have settings for keep-alive, connections and view.
+# Settings that only some clients support. ClientType.cache shows if a client supports `view`.
 OwnSetting = Literal[
     "profile",
     "processing_scale",
@@ -29,7 +29,7 @@ OwnSetting = Literal[
     "h3_fallback_us",
 ]
 PICTURES: Final[tuple[OwnSetting, ...]] = ("screenshot", "filmstrip")
-"""Settings to keep pictures of the page. They do not change the load."""
+"""Settings that keep screenshots of the page. They do not change how the page is loaded."""
 OWN_SETTINGS: Final[tuple[OwnSetting, ...]] = get_args(OwnSetting)
 
 URL: Final = "{url}"
@@ -41,10 +41,10 @@ KEEP_ALIVE: Final = "{keep_alive}"
 
 @dataclass(frozen=True)
 class ClientType:
-    """A type of client. The default values of the fields are those of a command that a user gives."""
+    """A type of client. The fields' default values are for a command line that the user wrote."""
 
     label: str
-    """The name in options, files and tables."""
+    """The client's name in options, files and tables."""
     meaning: str
     """A description for the table of clients."""
     method: str
@@ -53,20 +53,19 @@ class ClientType:
     kind: ClientKind = "command"
     """The client's `kind` in a job."""
     command_line: str = ""
-    """The command line of a tool. Placeholders: CONNECTIONS for connections to a host, KEEP_ALIVE for `kept`
-    or `closed`, URL for the page's URL, HTTP for the version, and the word URLS for all URLs of a load."""
+    """The tool's command line. Placeholders: CONNECTIONS (`connections_per_host`), KEEP_ALIVE (`kept` or
+    `closed`), URL (the page's URL), HTTP (the HTTP version), and the word URLS (all URLs of a load)."""
     kept: str = ""
-    """The option that keeps connections open."""
+    """The tool's option to keep connections open; empty: none is needed."""
     closed: str = ""
-    """The option that closes connections after a request."""
+    """The tool's option to close a connection after each request."""
     executables: tuple[str, ...] = ()
-    """Names of the program. The first program that exists is used. Empty for fastopen's clients and users'
-    commands."""
+    """Names of the client's program; the first that exists is used. Empty: the loader, or a user's
+    command."""
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps an HTTP version to the text that replaces HTTP in `command_line`, if it differs from the
-    version."""
+    """Maps HTTP versions to the texts that replace HTTP in `command_line`, if not the versions themselves."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Maps HTTP versions that some builds lack to their names in the output of `--version`."""
     exit_codes: tuple[int, ...] = ()
@@ -74,25 +73,23 @@ class ClientType:
     takes: frozenset[OwnSetting] = frozenset()
     """The settings in OwnSetting that the client supports. Other settings do not apply to it."""
     cache: bool = False
-    """True if the client caches responses for its next view (RFC 9111)."""
+    """True if the client caches responses for the next view of the page (RFC 9111)."""
     paints: bool = False
     """True if the client reports first and largest contentful paint."""
     http_in_the_clear: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """Versions of HTTP that the client supports without TLS."""
+    """Versions of HTTP that the client supports in cleartext."""
     http_over_tls: frozenset[str] = frozenset({"1.0", "1.1", "2"})
-    """Versions of HTTP that the client supports over TLS. Empty if it does not support TLS."""
+    """Versions of HTTP that the client supports over TLS; empty if it does not support TLS."""
     sessions: frozenset[str] = NO_SESSION
-    """Ways to begin TLS connections: `resumed` and `early` need a session of an earlier visit."""
+    """Values of the setting `session` that the client supports (contract/origins.py)."""
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
     by_name_alone: frozenset[str] = frozenset()
     """HTTP versions and sessions that `--transports=all` omits, since some builds or commands lack them."""
     ours: bool = False
-    """True if the client is a part of fastopen, so that fastopen can read its sockets and give it session
-    tickets."""
+    """True if the client is a part of fastopen, which can read its sockets and give it session tickets."""
     tickets_kept: int | None = None
-    """The number of session tickets that the client keeps for each host; each serves one connection. None:
-    all tickets that an origin sends."""
+    """Number of session tickets that the client keeps for a host, each for one connection; None: no limit."""
     reads_bodies: bool = True
     """True if the client follows references in bodies, and therefore needs bodies with references."""
     chooses_address: bool = True
@@ -101,9 +98,9 @@ class ClientType:
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
     meets_servers: bool = False
-    """True if the client can be run with an external server (`--server`), which does not report requests."""
+    """True if the client works with an external server (`--server`), which does not report its requests."""
     deterministic: bool = True
-    """True if, without other random factors, the client's loads are the same each time."""
+    """True if the client loads a page in the same way each time, unless other factors are random."""
     start_s: float = 0.0
     """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
     virtual_load_s: float = 0.0
@@ -154,7 +151,7 @@ CHROMIUM: Final = ClientType(
     meaning="the page as a [browser](#load-pages-in-chromium), until the load event",
     method="unmodified {program}, with a profile of its own for each load; connections and priorities are the"
     " browser's",
-    # The first that exists is used, as in crates/world/src/clients/chromium/browser.rs.
+    # The first program that exists is used, as in crates/world/src/clients/chromium/browser.rs.
     executables=("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     package="chromium",
     takes=frozenset({"processing_scale", "phases", *PICTURES, "request_heads", "fixed_scripts"}),
@@ -169,7 +166,7 @@ CHROMIUM: Final = ClientType(
     start_s=3.0,
     virtual_load_s=4.0,
     virtual_resource_s=0.1,
-    # Chromium has a dozen busy processes: with four browsers on two cores, the link was late.
+    # Chromium has a dozen busy processes: with four browsers on two cores, the link released packets late.
     worlds_per_core=0.5,
     timeout_margin_s=660,
 )
@@ -203,7 +200,7 @@ _TOOLS: Final = (
         http_features={"3": "HTTP3"},
         http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
         by_name_alone=frozenset({"3"}),
-        # curl before 8.0 fails at the second request of HTTP/2 without TLS.
+        # Before 8.0, curl fails at the second request on an HTTP/2 connection without TLS.
         http_in_the_clear=frozenset({"1.0", "1.1"}),
     ),
     _tool(

@@ -47,7 +47,7 @@ def check_ends(
 
 
 def _without(version: str, origins: Origins) -> str:
-    """Return a remedy that removes all hosts that speak this version of HTTP."""
+    """Return a remedy that avoids this version of HTTP, or the hosts that speak it."""
     return "--http=1.1" if origins.http == version else f"drop --http{version}-hosts"
 
 

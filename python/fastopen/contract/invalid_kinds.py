@@ -16,7 +16,7 @@ class InvalidKind(StrEnum):
     SYN_DATA_WITHOUT_TFO = "syn_data_without_tfo"
     """A counter or a socket shows Fast Open although the transport does not use it."""
     NO_SYN_DATA = "no_syn_data"
-    """A connection that carried requests and lost nothing had no data in its SYN. With cold cookies, only
+    """A connection that carried requests and lost no packet had no data in its SYN. With cold cookies, only
     connections count that were opened after a handshake with the same host had completed without loss."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
     """The client held a cookie before the first connection to a host, although cookies should be cold."""
@@ -33,7 +33,8 @@ class InvalidKind(StrEnum):
     SESSION_BEFORE_FIRST = "session_before_first"
     """The first connection to a host resumed a session, although there was no earlier visit."""
     NOT_RESUMED = "not_resumed"
-    """Fewer connections to a host resumed a session than the client had tickets, or the two ends disagree."""
+    """Fewer connections to a host resumed a session than the client had tickets, or only one end reports that
+    a connection resumed a session."""
     EARLY_DATA_UNASKED = "early_data_unasked"
     """A connection carried early data although the load does not use early data, or an origin accepted early
     data although it should reject early data."""
@@ -53,14 +54,13 @@ class InvalidKind(StrEnum):
     LINK_LATE = "link_late"
     """The link released a packet too late, or a packet was lost before it reached the link model."""
     PATH_WITHOUT_EFFECT = "path_without_effect"
-    """The evidence does not show that a path or an end's `tcp_fastopen` keeps a connection from Fast Open."""
+    """A path or an end's `tcp_fastopen` should prevent Fast Open, but the evidence does not show this."""
     SERVER_FAILED = "server_failed"
     """An external server ended or stopped listening."""
     NO_LISTENER_QUEUE = "no_listener_queue"
     """A listener of an external server accepted connections and has no Fast Open queue."""
     NO_QUIC = "no_quic"
-    """A connection that carried requests is not QUIC although its host speaks HTTP/3, or is QUIC although its
-    host does not."""
+    """A connection with requests is not QUIC although its host speaks HTTP/3, or the other way round."""
     PACKETS_DISAGREE = "packets_disagree"
     """An end of a QUIC connection received more packets of a type than the other end sent, or none of the
     connection's packets reached the origin's socket."""
@@ -72,13 +72,13 @@ class InvalidKind(StrEnum):
     GENERATOR_LATE = "generator_late"
     """Transactions did not begin when they were due: the generator was the limit, not the server."""
     FAULT = "fault"
-    """The world died. Only the Python side writes this kind."""
+    """The world program failed. Only the Python code writes this kind."""
 
 
 class Invalid(RecordPart):
     """The reason why a load does not count. A newer program may have more kinds."""
 
     kind: Annotated[InvalidKind | str, Field(union_mode="left_to_right")]
-    """The kind, for programs, see [below](#kinds-of-invalid-loads)."""
+    """The kind, see [kinds of invalid loads](#kinds-of-invalid-loads)."""
     detail: str
-    """The details, for people."""
+    """A description of the problem, for people."""

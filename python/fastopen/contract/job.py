@@ -30,7 +30,7 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """The tolerated errors of a world."""
+    """The tolerated deviations of a world from its job."""
 
     rtt_us: Microseconds = 1000
     """The largest deviation of the measured RTT. A larger deviation is an error."""
@@ -42,7 +42,7 @@ class Tolerance(Part):
 
 
 class Flood(Part):
-    """A SYN flood of the page's first host during transactions, from four addresses that never answer."""
+    """SYN flood against the page's first host during transactions, from four addresses that never answer."""
 
     rate_per_s: Annotated[int, Field(ge=1, le=20_000)]
     """SYNs per second."""
@@ -76,7 +76,7 @@ class Transactions(Part):
 
 
 class LoadSpec(Part):
-    """One load of a job: its transport and cookies, and transactions if they replace the page."""
+    """One load of a job: its transport, its cookies, and the transactions that replace the page, if any."""
 
     id: NotEmpty
     """The id, repeated in the load's record."""
@@ -89,8 +89,7 @@ class LoadSpec(Part):
     other transports. With `transactions`: `cold` gives each transaction its own client address, without
     cookies; with `warm`, all transactions share one address, with a cookie of each host."""
     transactions: Transactions | None = None
-    """Transactions in cleartext that are made without a client instead of loading the page. null: the page is
-    loaded."""
+    """Transactions in cleartext without a client, instead of loading the page; null: the page is loaded."""
 
     @model_validator(mode="after")
     def _transport_fits(self) -> Self:

@@ -10,7 +10,7 @@ from fastopen.contract.job import Cookies, Transport
 from fastopen.contract.origins import TlsVersion
 from fastopen.contract.record_part import Count, Counters, Link, RecordPart
 
-# Times of events. Fields that may be null are null if the event did not happen.
+# Times of events. A field that may be null is null if its event did not happen.
 Nanoseconds = Annotated[int, Field(ge=0)]
 
 
@@ -40,8 +40,7 @@ class Lookup(RecordPart):
 
 
 class Request(RecordPart):
-    """One request of a load. Times are in nanoseconds since the start of the load, null for events that did
-    not happen."""
+    """One request of a load. Times are in nanoseconds since the load's start; null: no such event."""
 
     resource: Count
     """The index of the resource in the page."""
@@ -51,8 +50,7 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The time at which the client could request the resource: it knew of the resource, and processing was
-    over."""
+    """The time at which the resource was known and the client's processing before the request was over."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
@@ -86,7 +84,7 @@ class Evidence(RecordPart):
     options: Annotated[int, Field(ge=0, le=255)]
     """Flags TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]
-    """The reason why Fast Open failed (TFO_*)."""
+    """The kernel's reason why Fast Open failed: a constant TFO_* of linux/tcp.h."""
     rtt_us: Count
     min_rtt_us: Count
     bytes_sent: Count
@@ -112,8 +110,7 @@ class OriginTlsSession(RecordPart):
 
 
 class TlsSession(RecordPart):
-    """The client's view of a connection's TLS handshake. For other clients than the loader: the origin's
-    view."""
+    """The loader's view of a connection's TLS handshake, or with other clients the origin's view."""
 
     secured_ns: Nanoseconds
     """The end of the handshake at the client. In the origin's view, the time at which the client would have
@@ -217,7 +214,7 @@ class Connection(RecordPart):
     origin: Evidence | None
     """The kernel's view of the origin's end."""
     quic: Quic | None = None
-    """The numbers of packets of a QUIC connection, of which kernels know nothing; null: a TCP connection."""
+    """The numbers of packets of a QUIC connection, which the kernels do not count; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
     """The origin's end over time, if the job requested it (`tcp_trace`): samples at intervals of a twentieth
     of the RTT (1 ms at least, 10 ms at most), without samples equal to the previous one. If a load has more
@@ -233,7 +230,7 @@ class Connection(RecordPart):
 
 
 class GivenUp(RecordPart):
-    """The numbers of connections without a request that the client closed before a segment from the server
+    """Counts of connections that the client closed without a request, before a segment from the server
     arrived (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore them."""
 
     connections: Count = 0
@@ -252,12 +249,12 @@ class CrossTraffic(RecordPart):
 
 
 class Frame(RecordPart):
-    """A picture of the page, which the browser showed from this time on."""
+    """A screenshot of the page, which the browser showed from `at_ns` on."""
 
     at_ns: Nanoseconds
-    """The time since the navigation's start; 0: the picture from before the navigation."""
+    """The time since the navigation's start; 0: the screenshot from before the navigation."""
     jpeg: str
-    """The picture as a JPEG, in base64."""
+    """The screenshot as a JPEG, in base64."""
 
 
 class Browser(RecordPart):
@@ -273,13 +270,13 @@ class Browser(RecordPart):
     largest_contentful_paint_ns: Nanoseconds | None
     """Largest contentful paint; null: nothing was painted."""
     screenshot_png: str | None = None
-    """The picture at the end of the load as a PNG, in base64, if the job requested it."""
+    """The screenshot at the end of the load as a PNG, in base64, if the job requested it."""
     screenshot_error: str | None = None
     """The reason why `screenshot_png` is missing, if the job requested it."""
     frames: Items[Frame] = Field(default=[])
-    """The pictures of the page, in order, if the job requested them."""
+    """The screenshots of the page in order of time, if the job requested them."""
     frames_dropped: Count = 0
-    """The number of pictures that were left out, since a load keeps at most 4 MiB of pictures."""
+    """The number of screenshots that were left out, since a load keeps at most 4 MiB of screenshots."""
     dialogs: Count = 0
     """The number of dialogs that the page opened (`alert` and the like). Each was answered at once."""
 
@@ -337,7 +334,7 @@ class LoadRecord(RecordPart):
     client_address: str
     """The client's address, different for each load; with both versions of IP, its IPv6 address."""
     cookies_before: Count
-    """The number of TFO cookies of these origins that the client held at the beginning."""
+    """The number of TFO cookies of the page's origins that the client held at the beginning."""
     seen_at: Literal["client", "origins"] = "client"
     """The place at which times of requests and connections were observed."""
     browser: Browser | None = None
@@ -351,14 +348,13 @@ class LoadRecord(RecordPart):
     lookups: Items[Lookup] = Field(default=[])
     """Lookups, in the order of queries; empty unless the network has `names`."""
     requests: Items[Request]
-    """Requests in the order of the page's resources, or, if observed at the origins, in the order of
-    arrival."""
+    """Requests in the order of the page's resources, or in order of arrival if observed at the origins."""
     connections: Items[Connection]
     """Connections, in the order in which they were opened."""
     given_up: GivenUp = GivenUp()
     counters: Counters
     link: Link | None
-    """The use of the link. null in records that the Python side writes for loads whose world died."""
+    """The use of the link; null: the world program failed, and the Python code wrote the record."""
     cross: CrossTraffic | None = None
     """Cross traffic; null: none was requested."""
     server: Server | None = None
@@ -366,12 +362,12 @@ class LoadRecord(RecordPart):
 
     @property
     def connection_count(self) -> int:
-        """Return the number of connections that were opened and not aborted."""
+        """Return the number of opened connections without those that the client gave up (`given_up`)."""
         return len(self.connections) - self.given_up.connections
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of opened and not aborted connections that carried data in their SYN."""
+        """Return the number of connections with data in their SYN, without those that the client gave up."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

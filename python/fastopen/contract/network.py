@@ -19,8 +19,8 @@ LARGE_HELLO_PATHS: Final = (
     *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
 )
 Ip = Literal["4", "6", "4+6"]
-# Headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3). With both versions,
-# clients prefer IPv6 (RFC 6724 section 2.1).
+# Sizes of IP headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3). With both
+# versions, clients prefer IPv6 (RFC 6724 section 2.1).
 IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40, "4+6": 40}
 # RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
 IPV6_MTU_MIN_BYTES: Final = 1280
@@ -128,7 +128,7 @@ class Network(Part):
     path_hosts: list[str] | None = None
     """Hosts of the page behind the middlebox; null: all."""
     path_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The probability that each host in `path_hosts` is behind the middlebox. The seed decides."""
+    """The probability that each host in `path_hosts` is behind the middlebox. The job's seed decides."""
     names: NameLookup = "none"
     """The client's source of hosts' addresses. `none`: the client knows them. `do53`: a resolver behind the
     link, queried over UDP (RFC 1035), once for each name of a load. `tcp`: over one TCP connection, with Fast

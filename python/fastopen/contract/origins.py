@@ -14,7 +14,7 @@ from fastopen.pages.url import host_of
 # The number of tickets that a rustls client keeps for each host.
 TICKETS_MAX: Final = 8
 Http = Literal[HttpVersion, "recorded"]
-# Versions that a job may name. An experiment replaces `recorded` before it makes jobs.
+# Versions that a job may name. An experiment replaces `recorded` before it creates jobs.
 _InJobs = Annotated[Http, WithJsonSchema({"enum": list(get_args(HttpVersion)), "type": "string"})]
 Security = Literal["tls", "recorded"]
 SessionStart = Literal["none", "resumed", "early"]
@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _todays_name(bodies: object) -> object:
-    """Rename `structural`, which is the name of synthetic bodies in files and runs from before contract 2."""
+    """Rename `structural`, the name of synthetic bodies in files and runs from before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -48,8 +48,7 @@ class Origins(Part):
     """True if all hosts share one address, and so one TFO cookie, as with some replay tools. Only with the
     loader, in cleartext."""
     tfo_queue: Annotated[int, Field(ge=1, le=65535)] = 4096
-    """The number of connections with data in their SYN that may wait for the end of their handshake
-    (TCP_FASTOPEN)."""
+    """Maximum number of connections with data in the SYN that wait for the handshake's end (TCP_FASTOPEN)."""
     server: Annotated[list[Word], Field(min_length=1)] | None = None
     """The program and arguments of an external server, to which the client connects instead of the origins:
     on port 80 of every host, in cleartext, see [servers](../servers.md). null: no external server."""
@@ -59,8 +58,8 @@ class Origins(Part):
     server_listen: bool = False
     """True to give the external server's listeners a Fast Open queue of `tfo_queue` if they have no queue."""
     upstream_tfo: bool = False
-    """True if the external server may use TCP Fast Open to the origins behind it, in all loads, with earlier
-    cookies. Then each connection to these origins must show TCP Fast Open."""
+    """True if the external server may use TCP Fast Open to the origins behind it, in all loads, with cookies
+    fetched before the first load. Each connection to these origins must then show TCP Fast Open."""
     upstream_rtt_us: RttUs = 0
     """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
@@ -134,7 +133,7 @@ class Tls(Part):
     version: TlsVersion = "1.3"
     """The newest version that the origins speak."""
     key_share: KeyShare = "x25519mlkem768"
-    """The group of the key share in the loader's ClientHello. Other clients send their own."""
+    """The group of the key share in the loader's ClientHello. Other clients choose their own groups."""
     session: SessionStart = "none"
     """The way in which TLS connections begin. `none`: without a session of an earlier visit, so the first
     handshake with each host is a full handshake. `resumed`: with the session tickets of an earlier visit,
@@ -157,22 +156,21 @@ class Tls(Part):
     """The state of the earlier visit's tickets. `stale`: origins expect a different age, so connections
     resume, but early data is rejected (RFC 8446 section 8.3). `expired`: the tickets are older than their
     lifetime, so the client does not use them. `forgotten`: origins have lost the tickets' keys, so the client
-    uses the tickets in vain."""
+    sends tickets, but gets full handshakes."""
     certificates: CertificateKind | None = None
     """The kind of certificates, which sets `chain_bytes` if that is missing. Origins always sign with ECDSA;
     larger keys and signatures are padding. null: only `chain_bytes` sets the size."""
     chain_bytes: Annotated[int, Field(ge=0, le=60_000)] = 3500
     """The size of the certificates that an origin sends, or their smallest possible size if that is larger.
-    If missing, the size for the kind in `certificates`."""
+    If missing, the size for the kind in `certificates`, if there is one."""
     certificate_compression: CertificateCompression = "none"
     """The compression of certificates (RFC 8879) that origins and loader support. Other clients offer their
-    own."""
+    own algorithms."""
     ech: Ech = "none"
     """Encrypted ClientHello (RFC 9849) of the loader. `grease`: the loader offers only TLS 1.3 and sends the
     placeholder that browsers send to hosts without a key, which is as large as the real extension."""
     security: Security = "tls"
-    """The URLs that are served over TLS if a load's transport has TLS: all with `tls`, only https URLs with
-    `recorded`."""
+    """URLs served over TLS if a load's transport has TLS: all (`tls`), or only https URLs (`recorded`)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -219,7 +217,7 @@ class Tls(Part):
         return self
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Return True if these settings are consistent after the changes. Unknown settings are ignored."""
+        """Return True if the settings are consistent after `changes`. Unknown keys are ignored."""
         try:
             Tls.model_validate(
                 self.model_dump() | {key: changes[key] for key in changes if hasattr(self, key)}
@@ -235,5 +233,5 @@ class Tls(Part):
 
     @property
     def of_another_time(self) -> bool:
-        """Return True if the client's clock is set ahead of the tickets of its earlier visit."""
+        """Return True if the client's clock is set ahead after the visit that got its tickets."""
         return self.ticket_state in ("stale", "expired")

@@ -24,6 +24,6 @@ Word = Annotated[str, Field(pattern=r"^[^\x00]*$"), AfterValidator(_can_be_passe
 
 
 class Part(BaseModel):
-    """Base class of strict models, such as the parts of a job. Unknown keys and other types are errors."""
+    """Base class of strict models, such as the parts of a job: unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)

@@ -1,4 +1,4 @@
-"""Define parts that several records share: counters and the link."""
+"""Define the parts that several kinds of records share: kernel counters and the use of the link."""
 
 from typing import Annotated
 
@@ -12,9 +12,8 @@ class RecordPart(BaseModel):
 
 
 class Counters(RecordPart):
-    """The growth of the kernel's counters during the load. Counters have the names in /proc/net/netstat
-    (TcpExt) and /proc/net/snmp (Tcp); those of Udp have the prefix `Udp`. Counters that did not grow are left
-    out."""
+    """The growth of the kernel's counters during the load, by name as in /proc/net/netstat (TcpExt) and
+    /proc/net/snmp (Tcp). UDP counters have the prefix `Udp`. Counters that did not grow are left out."""
 
     client: dict[str, int]
     origins: dict[str, int]

@@ -82,8 +82,8 @@ class Routes(RecordPart):
 
 
 class FidelityGaps(RecordPart):
-    """Differences between the requests that a browser makes with synthetic bodies and the page's description,
-    in some of the job's loads. Each key lists the indices of resources."""
+    """Differences between the page and the requests that synthetic bodies make a browser send, in any of the
+    job's loads. Each key lists the indices of resources."""
 
     left_out: list[Count]
     """Resources to which no body refers, because no body has room for the reference."""
@@ -101,9 +101,9 @@ class WorldRecord(RecordPart):
     contract: Count
     """The version of the contract that the program speaks."""
     engine: EngineName
-    """The clock of the loads: that of this machine (`host`), or of a separate kernel (`virtual`)."""
+    """The clock of the loads: this machine's clock (`host`), or that of a separate kernel (`virtual`)."""
     link: Literal["program", "kernel"]
-    """The implementation of the link."""
+    """The implementation of the link: the world program or the kernel."""
     kernel: str
     """The kernel's version, as in `uname -r`."""
     program: str
@@ -115,7 +115,7 @@ class WorldRecord(RecordPart):
     sysctls: Sysctls
     routes: Routes
     nice: int
-    """The nice value of the world's processes: -20 with root, otherwise as started."""
+    """The nice value of the world's processes: -20 as root, otherwise unchanged."""
     measured: Measured
     fidelity_gaps: FidelityGaps | None = None
     """Deviations of synthetic bodies; null: bodies are not synthetic."""
@@ -124,7 +124,7 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the server's core while transactions were under way (`/proc/stat`)."""
+    """The use of the CPU core of the server while transactions were under way (`/proc/stat`)."""
 
     number: Count
     """The number of the core, on which the server's threads must stay."""
@@ -249,9 +249,9 @@ class ErrorRecord(RecordPart):
     fault: Literal["input", "machine", "world", "internal"]
     """The party at fault: the input, this machine, a world that differs from the job, or the program."""
     message: str
-    """The problem and its place."""
+    """A description of the problem and its place."""
     remedy: str = ""
-    """What the user can do; may be empty."""
+    """A remedy for the user; may be empty."""
 
 
 Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndRecord | ErrorRecord
@@ -259,7 +259,7 @@ Record = WorldRecord | LoadRecord | TransactionsRecord | PacketsRecord | EndReco
 
 @cache
 def record_adapter() -> TypeAdapter[Record]:
-    """Return a parser that selects the model of a record by its `type`. It is created at its first use."""
+    """Return a parser that selects the model of a record by its `type`. The first call creates the parser."""
     return TypeAdapter(Annotated[Record, Field(discriminator="type")])
 
 
@@ -272,8 +272,7 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse one line of the program's output. Raises RecordError, or ContractError if the contract
-    differs."""
+    """Parse a line of the program's output. Raises RecordError (ContractError: another contract version)."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:
