@@ -15,7 +15,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Stores bodies to read them on demand. A temporary file, if there is one, is deleted with the store."""
+    """Stores bodies to be read on demand. The temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(prefix="fastopen-")  # noqa: SIM115

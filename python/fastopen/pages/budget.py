@@ -19,22 +19,22 @@ from fastopen.common.units import format_bytes
 
 # Recordings of the largest pages unpack to some 300 MB, bodies included.
 MAX_UNPACKED_BYTES: Final = 2**30
-# Limit for one JSON value (an entry of a HAR with its body), one member of an archive, one file of a mirror.
+# Size limit of one JSON value (a HAR entry with its body), archive member, or file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "raise --max-unpacked if you trust the file"
-# Limit of searched text. Searches run at some GB/s; each counts _SEARCH_BYTES more for its fixed cost.
+# Limit of searched text in bytes. Searches run at some GB/s, plus a fixed cost of _SEARCH_BYTES each.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
-# A step takes some 3 us. Each file of an input may use one step for each 512 bytes of the input's limit. With
-# the default limit, these steps take 6 s.
+# A step takes some 3 us. Each file may use one step for each 512 bytes of the input's limit. With the default
+# limit, these steps take 6 s.
 _BYTES_A_STEP: Final = 512
-# Memory for the values that are read from one file: an eighth of the input's limit, so 128 MiB by default.
+# Values that are read from a file may use an eighth of the input's limit: by default 128 MiB of memory.
 _KEPT_SHARE: Final = 8
 # Steps for each entry, record or file.
 ENTRY_STEPS: Final = 100
 # Steps for each line of a head or list.
 LINE_STEPS: Final = 2
-# Steps for each position that is tried as the start of a record.
+# Steps for each position that is tried as the start of the next record after damage.
 GUESS_STEPS: Final = 20
 # Steps for each reference that is resolved.
 NAME_STEPS: Final = 5
@@ -43,7 +43,7 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The amounts that reading the input `place` may still use."""
+    """The remaining budget for reading the input `place`."""
 
     limit: int
     """Bytes that the input may unpack to in total."""
@@ -65,8 +65,8 @@ _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the cost of reading one input inside the `with` block. `place` names the input in errors. A
-    nested block has its own budget."""
+    """Limit the cost of reading one input in the `with` block. `place` names the input in errors. A nested
+    block has its own budget."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -76,7 +76,7 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
 
 
 def begin_file() -> None:
-    """Reset the limits of work and memory, which hold for each file of a folder or list."""
+    """Reset the limits of work and memory, which apply to each file of a folder or list separately."""
     budget = _CURRENT.get()
     budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 

@@ -1,4 +1,4 @@
-"""Select pages of a corpus by a condition and a sample, using facts from an index or from the files."""
+"""Select pages of a corpus by a condition and at random, using facts from an index or from the files."""
 
 import csv
 import hashlib
@@ -34,9 +34,9 @@ class Choice(BaseModel):
     where: str = ""
     """A condition on the facts of a page (pages/where.py); empty: all pages."""
     sample: Annotated[int, Field(ge=1)] | None = None
-    """The number of pages to draw from the pages that meet the condition; None: all of these pages."""
+    """The number of pages to draw from those that meet the condition; None: all pages that meet it."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """The seed of the sample: the same seed chooses the same pages."""
+    """The seed of the sample. The same seed draws the same pages."""
 
     @field_validator("where")
     @classmethod
@@ -144,8 +144,8 @@ def _candidates(
 
 
 def read_index(path: Path) -> Iterator[Candidate]:
-    """Yield a candidate for each row of an index. A relative path of a file is looked up in the working
-    directory, then in the folder of the index. Raises InputError."""
+    """Yield a candidate for each row of an index. If a row has a relative path, its file is looked up in the
+    working directory, then in the folder of the index. Raises InputError."""
     try:
         with path.open(encoding="utf-8", newline="") as text:
             rows = csv.DictReader(text)

@@ -10,7 +10,7 @@ from publicsuffixlist import PublicSuffixList
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page, Resource
 
-# Number of parallel connections that browsers open to one origin (the contract's default).
+# Number of parallel connections that browsers open to an origin (also the default in jobs).
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 
@@ -58,8 +58,8 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return two lists with a value for each resource: the number of resources on the chain of initiators
-    that ends with the resource, and the sum of this chain's client processing in us."""
+    """Return two lists with a value for each resource. The first has the number of resources on the chain of
+    initiators that ends with the resource, the second the sum of client processing on this chain in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:

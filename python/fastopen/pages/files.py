@@ -13,9 +13,9 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.common.user_files import open_file
 from fastopen.pages import budget
 
-# Called with the amount of an input that was read so far and the total, in bytes or files.
+# Called with the amount of an input that has been read, and the total amount, in bytes or files.
 Progress = Callable[[int, int], None]
-# Called with the input that is being read, the amount of all inputs that was read so far, and the total.
+# Called with the input being read, the amount of all inputs that has been read, and the total amount.
 FileProgress = Callable[[str, int, int], None]
 
 GZIP = b"\x1f\x8b"
@@ -31,7 +31,7 @@ _BOMS = (
 
 
 def silent(done: int, total: int) -> None:
-    """Ignore the progress."""
+    """Do nothing: the callback for callers that show no progress."""
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
@@ -104,7 +104,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end. Uses read1, because read loses the bytes before damage."""
+        """Return `size` bytes, or fewer at the end. Uses read1 because read loses the bytes before damage."""
         parts: list[bytes] = []
         missing = size
         try:
@@ -135,7 +135,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack at most `most` bytes (0: all) of `data`, the start of a gzip file; empty if it is not gzip."""
+    """Unpack the start of a gzip file into at most `most` bytes (0: all); empty if `data` is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -143,7 +143,7 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return a page's name: the name of the file `place` without suffixes, or `page` if nothing is left."""
+    """Return a name for a page: the file name in `place` without suffixes, or `page` if nothing is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

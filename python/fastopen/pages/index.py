@@ -22,18 +22,18 @@ COLUMNS: Final = (
     *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
     *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
 )
-# Number of files per process that are handed out at once. Because results are yielded in order, some of these
-# files may be finished while an earlier one is still being read.
+# Number of files that are submitted at once for each process. Results are yielded in order, so some of these
+# files may be finished while an earlier file is still being read.
 AHEAD: Final = 4
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """The result of reading a file: a row for each of its pages, or an error."""
+    """The result of reading a file: a row of facts for each of its pages, or an error."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()
-    """The facts of each page, with COLUMNS as keys."""
+    """A row for each page, with COLUMNS as keys."""
     error: str = ""
 
 
@@ -101,7 +101,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row of a page in an index: the page's facts, with COLUMNS as keys."""
+    """Return the row for a page in an index: facts about the page, with COLUMNS as keys."""
     facts = summary(page)
     facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
     return {name: facts[name] for name in COLUMNS}

@@ -26,7 +26,7 @@ PAGE_SUFFIX = ".page.json"
 HAR_SUFFIXES = (".har", ".har.gz")
 # Enough for a list of 100,000 URLs.
 MAX_LIST_CHARACTERS = 16 * 2**20
-# The Common Log Format and similar ones: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
+# Common Log Format and similar formats: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
 # The error about a list names at most this many URLs without a page.
 NAMED = 10
@@ -55,11 +55,11 @@ def load_pages(
     """Return all pages that the arguments name, in the order of the arguments. Raises InputError.
 
     An argument is a file or folder, whose content decides its format; a URL to look up; or a packaged page's
-    name. URLs are looked up in the folder of their list, then in the folders of `library`, then among the
-    packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the current
-    argument, the amount read so far, and the amount to read in total. With `lenient`, damaged entries and
-    records of files are left out. Files of folders and URLs of lists that have no readable page are then left
-    out with a LeftOutWarning.
+    name. A URL is looked up in the folder of its list, if it is from a list, then in the folders of
+    `library`, then among the packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is
+    called with the current argument, the amount read so far, and the amount to read in total. With `lenient`,
+    damaged entries and records of files are left out. Files of folders and URLs of lists that have no
+    readable page are then left out with a LeftOutWarning.
     """
     found: list[ImportedPage] = []
     paths = list(paths)
@@ -83,7 +83,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the page's notes about damaged parts of its file, which were left out because of `lenient`."""
+    """Return the page's notes about damaged parts of its file that were left out because of `lenient`."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -99,7 +99,7 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # A run of a packaged page is stored in a folder with the page's name: perhaps this folder.
+            # This folder may be a run: the run of a packaged page is stored in a folder with the page's name.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -146,7 +146,7 @@ def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
     """Return the pages of a file. The URLs of a list are looked up in `library`. With None, a list is
-    refused: the file is in a library itself, so its list might refer to this file."""
+    refused: a file found in a library may be a list that names itself."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -166,7 +166,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise InputError if the text has a format that users give by mistake. The error names the format."""
+    """Raise InputError, which names the format, if the text has a format that users pass by mistake."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -201,7 +201,7 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 def _all_missing(
     path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
 ) -> InputError:
-    """Return one error for all URLs of a list that have no page."""
+    """Return one error about all URLs of a list for which no page was found."""
     if len(problems) == 1:
         return problems[0]
     urls_of = {place: entry for entry, place in entries}
@@ -231,7 +231,7 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[InputError] = []
-        # Folders reached so far that may be mirrors. Each is searched again for every URL.
+        # Folders found so far that may be mirrors. Each is searched again for every URL.
         self._mirrors: list[Path] = []
         self._files = self._walk()
 
@@ -298,7 +298,7 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the normalised URLs to look up: with both schemes if `url` has no scheme; empty if invalid."""
+    """Return the normalised URLs to look up: both http and https if `url` has no scheme; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

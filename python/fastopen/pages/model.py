@@ -21,7 +21,7 @@ from fastopen.pages import url as urls
 
 FORMAT: Final = "fastopen-page/1"
 MAX_RESOURCES: Final = 10_000
-# Limits that no page reaches. They keep sums over 10,000 resources within 64 bits, also in Rust.
+# Limits that no page reaches. They keep the sums over 10,000 resources within 64 bits, also in Rust.
 MAX_BYTES: Final = 2**40
 MAX_US: Final = 10**12
 MAX_FRESH_S: Final = 10**9
@@ -52,7 +52,7 @@ Url = Annotated[str, Field(strict=True), AfterValidator(_checked_url)]
 HttpVersion = Literal["1.0", "1.1", "2", "3"]
 _CONFIG: Final = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-# Keys that were added to the format later, with the values that older pages have.
+# Keys that were added to the format later, and the values that a page without these keys has.
 _LATER_KEYS: Final[dict[str, object]] = {
     "server_send_us": 0,
     "fresh_s": None,
@@ -62,7 +62,7 @@ _LATER_KEYS: Final[dict[str, object]] = {
     "http": None,
 }
 
-# Keys of a resource that a file has even if their values are the defaults.
+# Keys of a resource that are written even if they have their default values.
 _ALWAYS_WRITTEN: Final = ("mime", "request_header_bytes", "response_header_bytes")
 
 
@@ -84,7 +84,7 @@ class Resource(BaseModel):
     status: int = Field(default=200, ge=200, le=599)
     """The status code of the response."""
     type: ResourceType
-    """The resource type, as the browser classified it."""
+    """The resource type, in a browser's classification."""
     mime: Line = "application/octet-stream"
     """The Content-Type of the response."""
     request_header_bytes: Bytes = 400
@@ -110,8 +110,7 @@ class Resource(BaseModel):
     """True if the server pushed the resource. In a replay, the loader then knows of the resource as soon as
     the loader queues the initiator's request, and ignores `initiator_at_bytes`."""
     processing_us: Microseconds = 0
-    """Client processing from the moment at which the client knows of this resource until it queues the
-    request."""
+    """Client processing between the client's discovery of this resource and the queueing of the request."""
     phase: Phase = "load"
     """`load`: the load event waits for the resource, if the client knows of the resource by then. `async`:
     the resource is requested before the load event, which does not wait for it. `after`: the resource is
@@ -154,7 +153,7 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Alternative think times and reference positions, which fit the recording as well as the page's own."""
+    """Alternative server think times and reference positions, which fit the recording equally well."""
 
     model_config = _CONFIG
 
@@ -180,7 +179,7 @@ class Page(BaseModel):
     initiators: Initiators
     """The source of the initiators: `recorded` by the recorder, `inferred` by the importer, `mixed` (some
     recorded, others inferred), or `declared` by the page's author."""
-    # Only the container is not strict (a JSON list becomes a tuple); its members stay strict.
+    # Only the container is not strict, so that a JSON list becomes a tuple. Its members stay strict.
     notes: Annotated[tuple[Annotated[Line, Field(strict=True)], ...], Field(strict=False)] = ()
     """Notes for readers: facts that were missing, guessed or left out."""
     load_event_processing_us: Microseconds = 0
@@ -328,8 +327,8 @@ def decode_json(text: str, place: str) -> Any:
 
 
 def page_json(page: Page) -> str:
-    """Return the text of a page file, with a key or resource on each line for readable diffs. Most keys with
-    default values are left out."""
+    """Return the text of a page file. Each key or resource has its own line, for readable diffs. Most keys
+    with default values are left out."""
     data = page.model_dump(mode="json", exclude={"resources"}, exclude_defaults=True)
     lines = [f"  {json.dumps(key)}: {_compact(value)}" for key, value in data.items() if key != "notes"]
     if page.notes:

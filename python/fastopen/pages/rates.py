@@ -14,15 +14,15 @@ WINDOW_MS: Final = 50.0
 # A full link keeps 80 % of its highest rate for eight windows. A burst does not.
 SUSTAINED_WINDOWS: Final = 8
 SUSTAINED_SHARE: Final = 0.8
-# Bytes of a response in one packet of 1500 bytes.
+# Bytes of a response in a packet of 1500 bytes.
 SEGMENT_BYTES: Final = 1448
 # Initial congestion window of Linux, and the least that web servers use (RFC 6928).
 WINDOW_SEGMENTS: Final = 10
 
 
 def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> int:
-    """Return the number of round trips, after the first flight, that slow start needs to send `size` bytes in
-    all. The window begins with `window_segments` and doubles in each round trip."""
+    """Return the number of round trips in which slow start sends the rest of `size` bytes after its first
+    window. The window begins with `window_segments` and doubles in each round trip."""
     windows = size / (window_segments * SEGMENT_BYTES)
     return max(0, math.ceil(math.log2(windows + 1)) - 1)
 
@@ -37,11 +37,11 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """Return the highest rate in any window, which is a lower bound on the link's rate; None if nothing was
-    received. The bytes of a response are assumed to arrive evenly between its first and its last byte."""
+    """Return the highest rate in any window, in bit/s; None if nothing arrived. The link's rate is at least
+    as high. Each response is assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
-    # A response is a step if it came at once. Otherwise it is a ramp: a slope in bytes per ms from its first
-    # byte, minus the same slope from its end.
+    # A response is a step if it came at once. Otherwise it is a ramp: its slope in bytes per ms is added at
+    # its first byte and subtracted at its end.
     steps = _running_sum([(first, float(size)) for first, end, size in arrivals if end == first])
     ramps = [(first, end, size / (end - first)) for first, end, size in arrivals if end > first]
     changes = [(first, slope) for first, _, slope in ramps] + [(end, -slope) for _, end, slope in ramps]
@@ -62,7 +62,7 @@ def _running_sum(
     events: Sequence[tuple[float, float]],
 ) -> Callable[[float, Callable[[list[float], float], int]], float]:
     """Return a function from a moment to the total amount of all (moment, amount) in `events` until then. Its
-    second argument decides if events at the moment itself count: bisect_right (yes) or bisect_left (no)."""
+    second argument states if events at that moment count: bisect_right (yes) or bisect_left (no)."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

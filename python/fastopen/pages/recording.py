@@ -1,4 +1,4 @@
-"""Define the result of every importer: a page, its recorded bodies, and the recorder's network."""
+"""Define the result of importers: a page, its recorded bodies, and facts about the recorder's network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.model import Page
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""One request at a time on a connection (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
+"""One request at a time on a connection (HTTP/1.x), or streams over TCP (HTTP/2) or over QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RecordedExchange:
     tcp: float
     """Duration of the TCP handshake; 0 if no connection was opened for this request."""
     tls: float
-    """Duration of the TLS handshake of a connection that was opened for this request, or 0."""
+    """Duration of the TLS handshake; 0 if no TLS connection was opened for this request."""
     carrier: Carrier
     received_bytes: int
     """Size of the response: headers and body."""
@@ -53,13 +53,13 @@ class Recording:
     round_trip_ms: Mapping[str, float]
     """The RTT in ms to each host of the page."""
     load_event_ms: float | None
-    """Time of the load event since the root was requested; None if unknown."""
+    """Time of the load event in ms after the request of the root; None if unknown."""
     down_bit_per_s: int | None = None
-    """The rate to which the recorder limited downloads; None if the recording does not name one."""
+    """The bit rate to which the recorder limited downloads; None if the recording does not name one."""
     up_bit_per_s: int | None = None
-    """The rate to which the recorder limited uploads; None if the recording does not name one."""
+    """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network, in the format of a job, if fastopen recorded the load in one of its worlds."""
+    """The emulated network, as `network` of a job, if fastopen recorded the load in one of its worlds."""
 
 
 @dataclass(frozen=True)

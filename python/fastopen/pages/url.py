@@ -12,7 +12,7 @@ _HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
-# Size of the caches: recordings repeat URLs (referers, call stacks), and a run reads its pages again.
+# Size of each cache: recordings repeat URLs (referers, call stacks), and a run reads its pages again.
 _REMEMBERED: Final = 8192
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

@@ -36,7 +36,7 @@ _OF_TEXTS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 
 
 def _ratio(above: float, below: float) -> float:
-    """Return the ratio; NaN if `below` is 0, so that every comparison with it except `!=` is false."""
+    """Return above / below, or NaN if `below` is 0. Every comparison with NaN except `!=` is false."""
     return above / below if below else math.nan
 
 
@@ -52,7 +52,7 @@ class Where:
     """A parsed and checked condition. Call it with the facts of a page."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
-        """Parse a condition; `kinds` maps the names of all facts to their kinds. Raises InputError."""
+        """Parse a condition. `kinds` maps the names of all facts to their kinds. Raises InputError."""
         self.text = text
         self._kinds = kinds
         kind, self._meets = self._read(self._parsed())

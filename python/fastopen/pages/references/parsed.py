@@ -1,7 +1,7 @@
 """Find the references in HTML and CSS by parsing them.
 
-The HTML parser gets the text in small pieces, as in a browser. This shows the number of bytes after which the
-parser knows of each reference.
+The HTML parser gets the text in small pieces, as in a browser, to find out after how many bytes of the text
+it knows of each reference.
 """
 
 import codecs
@@ -17,7 +17,7 @@ from lxml import etree
 from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
 
-# The resolution of the positions: small compared with the payload of a TCP segment.
+# Bytes of HTML that are parsed at once, and so the resolution of positions: little compared with a segment.
 _STEP_BYTES: Final = 128
 # Elements whose content makes no requests in a browser that runs scripts.
 _SILENT: Final = frozenset(["noscript", "template"])
@@ -71,7 +71,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Names:
-    """The references in a text, in order, and the base URL for them that a document declares, if any."""
+    """The references in a text, in order, and the base URL that the document declares (`<base>`), if any."""
 
     found: Sequence[Named] = ()
     base: str | None = None
@@ -102,7 +102,7 @@ def _names_in_document(text: bytes, charset: str | None = None) -> Names:
 
 
 def _known(charset: str | None) -> str | None:
-    """Return a name of the charset that libxml2 knows; None to use the charset that the document declares."""
+    """Return libxml2's name of the charset, or None to use the charset that the document declares."""
     names = [charset] if charset else []
     with suppress(LookupError, ValueError):
         names += [codecs.lookup(charset or "").name]  # Python knows more aliases than libxml2
@@ -219,7 +219,7 @@ class _Collector:
 
 
 def names_in_stylesheet(text: str) -> list[tuple[str, ResourceType]]:
-    """Return each URL as the stylesheet writes it, and the type of resource that it loads."""
+    """Return (URL as written, type of the resource that it loads) for each reference in a stylesheet."""
     if not _MAY_NAME.search(text):
         return []
     text = _LONG_NUMBER.sub("0", text[:MAX_BYTES])
@@ -249,6 +249,6 @@ def _in_function(node: Any, kind: ResourceType, depth: int) -> Iterator[tuple[st
     if node.lower_name == "url" or node.lower_name in _SETS:
         yield from ((one.value, kind) for one in node.arguments if one.type == "string")
     if depth < _MAX_DEPTH:
-        # @import takes layers and conditions in addition to its URL; strings in these are not URLs.
+        # @import has layers and conditions in addition to its URL. Strings within these are not URLs.
         inner = "image" if kind == "stylesheet" else kind
         yield from _walk(node.arguments, inner, depth + 1)

@@ -1,6 +1,6 @@
-"""Search texts for URLs, in the spellings that texts use.
+"""Search texts for URLs, also if the texts spell them relative, shortened or escaped.
 
-NameIndex reads each text only once for all URLs, so that the time grows linearly with the texts.
+NameIndex reads each text only once for all URLs, so that the time grows linearly with the length of texts.
 """
 
 import html
@@ -19,11 +19,11 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset after the first spelling of `url` found in a text from `base`; None if none is found.
+    """Return the offset in bytes after `url` in the text of the resource at `base`; None if it is not there.
 
-    Spellings are tried in this order: the URL without its scheme; the same without the parts that change from
-    load to load (queries, and advertisers' parameters after `;`); the path and query only, because scripts
-    assemble host names; the path without these parts; the path relative to `base`. None also if the search
+    These spellings are tried in order: the URL without its scheme; without scheme and the parts that change
+    from load to load (queries, and advertisers' parameters after `;`); path and query, because scripts
+    assemble host names; the path without changing parts; the path relative to `base`. None also if the search
     budget is used up.
     """
     last = _in_every_spelling(url)
@@ -41,7 +41,7 @@ def find_reference(text: bytes, url: str, base: str) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _in_every_spelling(url: str) -> bytes | None:
-    """Return the last segment of the path; None if it has percent-escapes or characters that HTML escapes."""
+    """Return the last segment of the path, which all spellings contain; None if its escaping may vary."""
     last = urlsplit(url).path.partition(";")[0].rpartition("/")[2]
     return last.encode("utf-8", "replace") if unquote(last) == last and html.escape(last) == last else None
 
@@ -60,7 +60,7 @@ def _spellings(url: str, base: str) -> list[bytes]:
 
 
 def _relative(path: str, url: str, base: str) -> list[str]:
-    """Return spellings of the path that texts at `base` may use; empty if `base` has another host."""
+    """Return spellings of the path in texts at `base`; empty if `url` and `base` differ in host."""
     here = urlsplit(base)
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []
@@ -68,7 +68,7 @@ def _relative(path: str, url: str, base: str) -> list[str]:
     return [f"({relative}", f'"{relative}', f"'{relative}", f"({path}", f'"{path}', f"'{path}"]
 
 
-# Characters that neither percent-encoding nor escaping in HTML or in a string changes.
+# Characters that percent-encoding, HTML escaping and string escaping all leave unchanged.
 _RUN: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SPACES_BETWEEN: Final = bytes(byte if _RUN.fullmatch(chr(byte)) else 0x20 for byte in range(256))
 _BYTES_A_STEP: Final = 64
@@ -86,16 +86,15 @@ class NameIndex:
             (self._with_word[word] if word else self._wordless).append(number)
 
     def named_in(self, text: bytes) -> list[int]:
-        """Return the positions, in ascending order, of the URLs that may be in the text. All other URLs of
-        the index are certainly not in it."""
+        """Return the positions, in ascending order, of the URLs that the text may contain. The text certainly
+        contains no other URL of the index."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the last segment of a URL's path that no spelling changes; empty if there is
-    none."""
+    """Return the longest word in the last segment of the path that no spelling changes, or empty bytes."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()
