@@ -1,4 +1,4 @@
-//! Bodies of requests and responses with exact sizes: recorded bytes, filler, or both; sent at once or paced.
+//! Bodies of requests and responses of exact sizes: recorded bytes, filler or both, sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,14 +13,14 @@ use hyper::body::{Body, Frame, SizeHint};
 /// Filler for bodies that were not recorded. Its content does not matter, because nothing compresses it.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
-/// Maximum number of pieces of a paced body.
+/// Maximum number of pieces in which a paced body is sent.
 const PIECES: u64 = 100;
 /// Minimum size of a piece, unless it exceeds half of the body: a full TCP segment less the 9 bytes of a DATA
 /// frame's header (RFC 9113 section 4.1). One byte more would need a second packet, and Linux counts windows
 /// in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
-/// A body whose length is known from the start.
+/// A body of known length, which is consumed piece by piece as it is sent.
 #[derive(Debug, Clone, Default)]
 pub struct SizedBody {
     pieces: VecDeque<Piece>,
@@ -178,7 +178,7 @@ impl Pacer {
     }
 }
 
-/// Returns the size of each piece except the last.
+/// Returns the size in bytes of each piece except the last, for a body of `total` bytes.
 fn piece_bytes(total: u64) -> u64 {
     total.div_ceil(PIECES).max(PIECE_MIN).min(total.div_ceil(2)).max(1)
 }

@@ -14,7 +14,7 @@ pub struct CachePolicy {
 }
 
 impl CachePolicy {
-    /// Creates the policy of a response with a body of `body_bytes` bytes. With `validator`, the length
+    /// Creates the policy of a response with a body of `body_bytes` bytes. If `validator` is set, the length
     /// serves as the entity tag, because a page does not record tags.
     pub fn new(fresh_s: Option<u64>, validator: bool, body_bytes: u64) -> Self {
         let tag =
@@ -42,7 +42,7 @@ impl CachePolicy {
         }
     }
 
-    /// Returns true for a GET or HEAD with this entity tag in `If-None-Match` (RFC 9110 section 13.1.2).
+    /// Returns true for a GET or HEAD with this policy's tag in `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

@@ -1,4 +1,4 @@
-//! Counts the bytes that are read from and written to streams, and records the times.
+//! Counts the bytes that are read from and written to streams, and records the times of reads and writes.
 
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from the start of this request to the start of the next one.
+    /// Returns the traffic from the start of request `number` to the start of the next request.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }
@@ -83,7 +83,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for T {}
 
-/// A handle to the counters of a stream that has another owner.
+/// A handle to the counters of a stream, for code that does not own the stream.
 #[derive(Debug)]
 pub struct CountersHandle<C = Traffic>(Arc<Mutex<C>>);
 

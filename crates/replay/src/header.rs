@@ -1,4 +1,4 @@
-//! Pads the heads of requests and responses to exactly the sizes of the page.
+//! Pads the heads of requests and responses to exactly the sizes that the page lists.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -23,7 +23,7 @@ pub fn pad(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usize
 
 /// Pads a header section like [`pad`], but with field lines of 32, 64, 128 bytes and so on. Only the
 /// remaining bytes go to the field `name`. So header sections share most lines, as they do in browsers, and
-/// HPACK sends a shared line in full only once per connection (RFC 7541 section 2.3.2).
+/// HPACK sends a shared line in full only once on each connection (RFC 7541 section 2.3.2).
 ///
 /// # Panics
 /// Panics if the field is missing.
@@ -43,6 +43,6 @@ pub fn fill(headers: &mut HeaderMap, name: &str, first_line: usize, wanted: usiz
     headers.get_mut(name).expect("pad has found the field").set_sensitive(true);
 }
 
-/// Exponents of the filler lines' lengths, which are powers of two: from the shortest line that has room for
-/// its name to the longest line that a header section needs.
+/// Exponents of the lengths of filler lines, which are powers of two: from the shortest line with room for
+/// its name to the longest line that any header section needs.
 pub const FILLER_POWERS: std::ops::RangeInclusive<u32> = 5..=17;

@@ -38,10 +38,10 @@ pub struct TlsHandshake {
 pub struct Arrived {
     /// The four-tuple of the connection.
     pub four_tuple: FourTuple,
-    /// Index of the resource. `None` if the page has no such resource (404 or a permitted preflight).
+    /// Index of the requested resource; `None` if the page does not have it (404 or a permitted preflight).
     pub resource: Option<usize>,
-    /// The requested URL if it differs from the resource's URL. Without a resource, the method precedes the
-    /// URL.
+    /// The requested URL if it differs from the resource's URL. If `resource` is `None`, the method precedes
+    /// the URL.
     pub url: Option<Arc<str>>,
     /// Arrival of the last byte of the request, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
@@ -74,7 +74,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Returns the written part of a response that has an HTTP/2 or HTTP/3 stream.
+    /// Creates the value for a response on an HTTP/2 or HTTP/3 stream.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,
@@ -85,10 +85,10 @@ impl Written {
     }
 }
 
-/// A query that has arrived at the resolver.
+/// A DNS query that has arrived at the resolver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// The name, in lower case.
+    /// The queried name, in lower case.
     pub name: String,
     /// Time of arrival, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
@@ -120,17 +120,17 @@ impl OriginLog {
         self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
     }
 
-    /// Returns how often the log was cleared.
+    /// Returns how often the log was cleared, which identifies the current load.
     pub(crate) fn number(&self) -> u64 {
         self.0.with(|log| log.number)
     }
 
-    /// Logs a query.
+    /// Logs a DNS query.
     pub(crate) fn queried(&self, query: Query) {
         self.0.with(|log| log.queries.push(query));
     }
 
-    /// Returns the queries so far, in the order of arrival.
+    /// Returns the DNS queries since the log was cleared, in the order in which they were logged.
     pub fn queries(&self) -> Vec<Query> {
         self.0.with(|log| log.queries.clone())
     }
@@ -162,12 +162,12 @@ impl OriginLog {
         self.0.with(|log| log.requests.push(Entry { request, written }));
     }
 
-    /// Returns the connections so far, in the order in which they were accepted.
+    /// Returns the connections since the log was cleared, in the order in which they were accepted.
     pub fn connections(&self) -> Vec<AcceptedConnection> {
         self.0.with(|log| log.accepted.clone())
     }
 
-    /// Returns the requests so far, in the order of arrival.
+    /// Returns the requests since the log was cleared, in the order in which they were logged.
     pub fn requests(&self) -> Vec<ServedRequest> {
         let served =
             |entry: &Entry| ServedRequest { request: entry.request.clone(), written: (entry.written)() };

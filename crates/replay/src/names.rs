@@ -33,7 +33,7 @@ pub const HTTPS_PORT: u16 = 443;
 pub const TLS_ALPN: &[u8] = b"dot";
 /// The ALPN protocol of DNS over HTTPS: HTTP/2, the lowest version that RFC 8484 recommends (section 5.2).
 pub const HTTPS_ALPN: &[u8] = b"h2";
-/// The path of the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
+/// The path in the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
 /// The media type of a DNS message (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
@@ -60,11 +60,11 @@ pub enum Conduct {
     DropFirst,
     /// Ignores all queries.
     Silent,
-    /// Answers that no name exists.
+    /// Answers all queries with NXDOMAIN: no name exists.
     Nxdomain,
 }
 
-/// The resolver and its data.
+/// The configuration of the resolver, and the addresses that it returns.
 #[derive(Debug, Clone)]
 pub struct Names {
     /// The resolver's address and port.
@@ -159,7 +159,7 @@ pub async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8
     stream.write_all(&[&length, message].concat()).await
 }
 
-/// Answers the queries of a connection until it ends.
+/// Answers the DNS queries on a TCP or TLS connection until the connection ends.
 pub(crate) async fn serve_stream(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     names: &Names,
@@ -181,7 +181,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<O
     let mut asked = Asked::default();
     loop {
         let mut message = [0; MESSAGE_BYTES];
-        // An error here belongs to an earlier answer whose client was gone.
+        // An error here belongs to an earlier answer, whose client had closed its socket (ICMP).
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
         let Some((mut query, answer)) = asked.take(&message[..length], &names, log) else { continue };
@@ -192,7 +192,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<O
     }
 }
 
-/// Returns the name in a query and the answer to it; `None` if the message is not a query.
+/// Returns the name in a query, and the answer to the query; `None` if the message is not a query.
 fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let query = Packet::parse(message).ok()?;
     let question = query.questions.first()?.clone();
@@ -219,7 +219,6 @@ fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     Some((name, reply.build_bytes_vec_compressed().ok()?))
 }
 
-/// Returns the type of address records for an IP version.
 fn record_type(version: ip::Version) -> TYPE {
     match version {
         ip::Version::V4 => TYPE::A,
@@ -273,8 +272,8 @@ pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// Creates the head of a response with an answer of `bytes` bytes. Caches may keep it for the answer's
-/// lifetime (RFC 8484 section 5.1).
+/// Creates the head of an HTTPS response with a DNS answer of `bytes` bytes. Caches may store the response
+/// for the answer's TTL (RFC 8484 section 5.1).
 pub(crate) fn https_response(bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -284,7 +283,7 @@ pub(crate) fn https_response(bytes: usize) -> Response<()> {
     response
 }
 
-/// Creates the response to an HTTPS request without a valid query.
+/// Creates the response to an HTTPS request without a valid DNS query: status 400.
 pub(crate) fn https_refusal() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -296,7 +295,7 @@ pub fn message_id(message: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*message.first_chunk()?))
 }
 
-/// The result of a query.
+/// The result of a DNS query for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The name's address.

@@ -2,15 +2,15 @@
 
 use hyper::header::HeaderMap;
 
-/// The request header field (RFC 9218 section 5).
+/// The name of the request header field with the priority (RFC 9218 section 5).
 pub const PRIORITY_HEADER: &str = "priority";
 
 /// The priority parameters of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
-    /// From 0, the most urgent, to 7.
+    /// Urgency of the response, from 0, the most urgent, to 7.
     pub urgency: u8,
-    /// Set if the client can process parts of the response. Incremental responses share the connection.
+    /// True if the client can process the response part by part. Incremental responses share the connection.
     pub incremental: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the head of a recorded response, without the fields that an origin of a world cannot send.
+//! Parses the head of a recorded response, without the fields that an origin of a world cannot send.
 
 use hyper::header::{
     AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, DATE, EXPIRES, HeaderMap, HeaderName,
@@ -19,7 +19,7 @@ const NOT_SENT: [HeaderName; 9] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Fields about freshness, whose times refer to the clock of the recording.
+/// Fields about freshness. Their times are those of the recording, so they cannot be sent in a load.
 const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
 /// Parses the fields of an HTTP/1.1 head. Skips the first line, stops at an empty line, and leaves out fields

@@ -1,4 +1,4 @@
-//! Keeps the open TCP sockets, and the last `TCP_INFO` of closed ones, by four-tuple.
+//! Stores the open TCP sockets, and the last `TCP_INFO` of closed sockets, by four-tuple.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -25,7 +25,7 @@ pub struct FourTuple {
     pub origin: SocketAddr,
 }
 
-/// The sockets of one end of the world.
+/// The TCP sockets of one end of the emulated network.
 #[derive(Debug, Default)]
 pub struct SocketTable(WatchCell<Sockets>);
 
@@ -50,7 +50,7 @@ impl SocketTable {
         })
     }
 
-    /// Returns `TCP_INFO` of the open connections.
+    /// Returns the four-tuple and `TCP_INFO` of each open connection.
     pub fn open(&self) -> Vec<(FourTuple, TcpInfo)> {
         let info = |stream: &Weak<TcpStream>| tcp::info(&*stream.upgrade()?).ok();
         self.0.with(|sockets| {
@@ -99,7 +99,7 @@ pub struct ObservedStream {
 }
 
 impl ObservedStream {
-    /// Adds `stream` to `table`.
+    /// Creates an observed stream, and adds it to `table`.
     pub fn new(stream: TcpStream, four_tuple: FourTuple, table: Arc<SocketTable>) -> Self {
         let stream = Arc::new(stream);
         table.0.with(|sockets| sockets.open.insert(four_tuple, Arc::downgrade(&stream)));

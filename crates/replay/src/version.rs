@@ -1,4 +1,4 @@
-//! The versions of HTTP and their differences. Servers are in `origins`, clients in the world's loader.
+//! Defines the versions of HTTP and their properties. The servers are in `origins`.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl fmt::Display for HttpVersion {
 }
 
 impl HttpVersion {
-    /// Returns hyper's value for the version.
+    /// Returns the corresponding value of hyper's `Version`.
     pub fn wire(self) -> Version {
         match self {
             Self::Http10 => Version::HTTP_10,
@@ -54,7 +54,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum of concurrent requests on a connection; `None` for versions without streams.
+    /// Returns the maximum number of concurrent requests on a connection; `None` for HTTP/1.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,

@@ -1,6 +1,6 @@
 //! A value that one thread updates while another waits for it. An update without a waiting thread makes no
-//! system call, unlike a plain `Condvar::notify_all`. System calls take most of a load's time in virtual
-//! time.
+//! system call, unlike a plain `Condvar::notify_all`. On the virtual engine, system calls take most of a
+//! load's real time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,12 +21,12 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    /// Calls `look` with the value, without waking any thread.
+    /// Calls `look` with the value, and returns its result. Does not wake any thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.inner).value)
     }
 
-    /// Calls `update` with the value, and wakes the waiting threads.
+    /// Calls `update` with the value, wakes the waiting threads, and returns the result of `update`.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
         let mut inner = lock(&self.inner);
         let result = update(&mut inner.value);

@@ -1,4 +1,4 @@
-//! Corks a stream: frames that are ready at the same time are sent in one write. Otherwise each small frame
+//! Corks a stream: sends frames that are ready at the same time in one write. Otherwise each small frame
 //! would be a packet, and Linux counts congestion windows in packets.
 
 use std::io;

@@ -20,7 +20,7 @@ pub struct DirectionTraffic {
     pub ended: bool,
 }
 
-/// Traffic of one stream.
+/// Traffic of one stream, as one end of the connection sees it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamTraffic {
     /// Bytes written by this end.
@@ -34,7 +34,7 @@ pub struct StreamTraffic {
 pub struct FrameCounters {
     written: DirectionCounters,
     read: DirectionCounters,
-    /// By stream: the number of body bytes already read, and the waker to call when more are read.
+    /// For each stream: the number of body bytes already read, and the waker to call when more are read.
     waiting: BTreeMap<u32, (u64, Waker)>,
 }
 
@@ -46,7 +46,7 @@ impl FrameCounters {
     }
 
     /// Returns the number of bytes of the stream's body that have been read, including incomplete DATA
-    /// frames. Calls `waker` once when there are more.
+    /// frames. Calls `waker` once, when more have been read.
     pub fn poll_body(&mut self, id: u32, waker: &Waker) -> u64 {
         let bytes = self.body_read(id);
         self.waiting.insert(id, (bytes, waker.clone()));

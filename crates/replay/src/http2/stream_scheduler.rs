@@ -1,5 +1,5 @@
-//! Schedules the streams of a connection with concurrent responses: the most urgent stream sends first (RFC
-//! 9218 section 10).
+//! Decides which stream of a connection sends next: the stream with the most urgent response (RFC 9218
+//! section 10).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ pub struct StreamScheduler(Arc<Mutex<Queue>>);
 #[derive(Debug, Default)]
 struct Queue {
     pending: BTreeMap<Key, Waker>,
-    /// Number of enqueued sends so far, which orders incremental streams.
+    /// Number of calls of `enqueue` so far, which orders incremental streams.
     sends: u64,
 }
 
 /// The sort key: urgency, then incremental streams last, then the stream identifier (non-incremental) or the
-/// number of the send (incremental, round-robin).
+/// number of the `enqueue` call (incremental, round-robin).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     urgency: u8,

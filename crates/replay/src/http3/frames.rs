@@ -9,7 +9,7 @@ const DATA: u64 = 0;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
-    /// Bytes of an incomplete frame type and length, which have at most 8 bytes each.
+    /// Bytes received of an incomplete frame header: type and length, with at most 8 bytes each.
     header: Vec<u8>,
     /// Number of bytes of the frame's payload that are still to come, and whether it is a DATA frame.
     left: u64,
@@ -17,8 +17,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Counts bytes. Payloads of DATA frames count as body, headers of DATA frames do not count, and all
-    /// other bytes count as head.
+    /// Counts bytes that pass at `at_ns`. Payloads of DATA frames count as body, headers of DATA frames do
+    /// not count, and all other bytes count as head.
     pub(super) fn count(&mut self, at_ns: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;

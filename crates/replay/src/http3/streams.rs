@@ -20,11 +20,11 @@ use crate::priority::Priority;
 /// Maximum bytes of one read.
 const READ_BYTES: usize = 65_536;
 
-/// The traffic and priority of each stream of a connection, as one end sees it.
+/// The traffic and priority of each request stream of a connection, as one end sees them.
 #[derive(Clone, Default)]
 pub struct StreamTable(Arc<Mutex<Streams>>);
 
-/// Callback with the number of bytes of each read on a request stream.
+/// A callback that gets the number of bytes of each read on a request stream.
 type OnRead = Arc<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
-/// Polls the pending call on the connection, and starts one if there is none.
+/// Polls a pending call on the connection. If none is pending, starts the call first.
 fn poll_pending<T, F>(
     pending: &mut Pending<T>,
     connection: &quinn::Connection,
@@ -126,7 +126,7 @@ pub enum Early {
     Rejected,
 }
 
-/// A QUIC connection as h3 uses it. A clone has no pending calls.
+/// A QUIC connection that implements h3's traits. A clone has no pending calls.
 pub struct Quic {
     connection: quinn::Connection,
     table: StreamTable,
@@ -250,11 +250,11 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
     }
 }
 
-/// The sending side of a stream, as h3 uses it.
+/// The sending side of a QUIC stream. It implements h3's traits.
 pub struct SendStream<B: Buf> {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<B>>,
-    /// Set for a request stream.
+    /// The table that counts the stream; `None` unless it is a request stream.
     table: Option<StreamTable>,
 }
 
@@ -295,10 +295,10 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 }
 
-/// The receiving side of a stream, as h3 uses it.
+/// The receiving side of a QUIC stream. It implements h3's traits.
 pub struct RecvStream {
     stream: quinn::RecvStream,
-    /// Set for a request stream.
+    /// The table that counts the stream; `None` unless it is a request stream.
     table: Option<StreamTable>,
 }
 

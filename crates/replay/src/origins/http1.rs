@@ -50,7 +50,7 @@ async fn respond(
     response
 }
 
-/// Returns the written part of a response. All bytes until the next request belong to the response.
+/// Returns the part of a response that has been written. All bytes until the next request belong to it.
 fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
     let complete = traffic.bytes_written >= header_bytes + body_bytes;
     Written {

@@ -52,7 +52,7 @@ struct Streams {
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
-    /// The queries so far on a connection to the resolver.
+    /// The DNS queries so far, on a connection to the resolver.
     asked: Arc<Mutex<Asked>>,
 }
 

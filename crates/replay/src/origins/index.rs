@@ -11,11 +11,11 @@ use hyper::http::request::Parts;
 
 use super::{RESOURCE_HEADER, ServedResource};
 
-/// The resources by host, method and path.
+/// An index of the page's resources by host, method and path.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
-    /// Number of times that each resource was found without [`RESOURCE_HEADER`].
+    /// Number of times that each resource was found for a request without [`RESOURCE_HEADER`].
     found: Vec<AtomicUsize>,
     /// True to accept requests that differ from a resource in port or query, or that request an alternative.
     nearest: bool,
@@ -30,16 +30,16 @@ struct Candidate {
     own: bool,
 }
 
-/// The resource that a request gets.
+/// The resource with which a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,
-    /// Set if the request has exactly the method, port and query of the resource, not of an alternative.
+    /// True if the request has exactly the method, port and query of the resource, not of an alternative.
     pub(super) exact: bool,
 }
 
-/// The similarity of a resource to a request, with the criteria of Web Page Replay and Mahimahi, the most
-/// important criterion first.
+/// The similarity of a resource to a request, by the criteria of Web Page Replay and Mahimahi. Earlier fields
+/// are more important.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     exact: bool,
@@ -79,7 +79,7 @@ impl Index {
     }
 
     /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or else the nearest, if any.
-    /// If several resources are equally near, successive requests get one after another, and all later
+    /// If several resources are equally near, successive requests get the next of them, and all further
     /// requests get the last one.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());

@@ -46,10 +46,10 @@ const BACKLOG: u32 = 8192;
 
 /// The first byte of a TLS connection: the record type of handshakes (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22];
-/// Start of HTTP/2's connection preface (RFC 9113 section 3.4). No HTTP/1.1 request starts with it.
+/// Start of HTTP/2's connection preface (RFC 9113 section 3.4). No HTTP/1.1 request starts with these bytes.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
 
-/// The state that all connections share.
+/// The state that all connections of the origins share.
 struct Shared {
     site: Site,
     index: Index,
@@ -58,9 +58,9 @@ struct Shared {
     log: OriginLog,
     /// Set if the current load uses TLS.
     encrypted: AtomicBool,
-    /// Limit on how clients may begin later connections (see [`letting_begin`]).
+    /// The most that clients may do with tickets on later connections (see [`letting_begin`]).
     later: Mutex<SessionStart>,
-    /// Set during a visit before the measured load.
+    /// True during a visit before the measured load.
     visit: AtomicBool,
 }
 
@@ -124,7 +124,7 @@ impl Origins {
         &self.shared.quic
     }
 
-    /// Returns the origins' sockets in a form that another thread can keep.
+    /// Returns the origins' sockets as an [`Arc`], which another thread can keep.
     pub fn shared_sockets(&self) -> Arc<SocketTable> {
         self.shared.sockets.clone()
     }
@@ -142,7 +142,7 @@ impl Origins {
     }
 
     /// Like [`Self::begin_load`], for a visit before the measured load. Requests are only answered after the
-    /// handshake, so that a client has its tickets when it has the response.
+    /// handshake, so that a client that has the response also has its tickets.
     pub fn begin_visit(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, true);
     }
@@ -239,7 +239,7 @@ impl Listening {
         Ok(Self { runtime, listeners, quic, names })
     }
 
-    /// Serves until a message arrives on `stopped` or its sender is dropped.
+    /// Serves connections until a message arrives on `stopped` or the sender of `stopped` is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
         let Self { runtime, listeners, quic, names } = self;
         match names {
@@ -324,7 +324,7 @@ async fn accept_tls(
     TlsStream::accept(config, stream, observer).await
 }
 
-/// Answers the queries of a connection to the resolver.
+/// Answers the DNS queries of a connection to the resolver.
 async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTuple, shared: &Arc<Shared>) {
     let Some(tls) = names.tls() else {
         let _ = names::serve_stream(stream, names, &shared.log).await;
@@ -364,7 +364,7 @@ impl Connection {
     }
 }
 
-/// Serves HTTP with the driver of the connection's version.
+/// Serves HTTP/2 or HTTP/1 on a connection, according to the host's HTTP version.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     match shared.site.version(connection.four_tuple.origin.ip()).over_tcp() {
         HttpVersion::Http2 if connection.http2 => {

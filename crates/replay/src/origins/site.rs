@@ -1,4 +1,4 @@
-//! The page's resources and their responses, as origins serve them.
+//! Defines the page's resources as origins serve them, and creates their responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ use crate::quic;
 use crate::recorded_head;
 use crate::tls::{Security, SessionStart, Sessions, letting_begin};
 
-/// The request header with a resource's index, by which clients choose among resources with the same URL.
+/// The request header with which clients select one of several resources with the same URL, by its index.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
 /// The content and settings of the origins.
@@ -69,8 +69,8 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of
-    /// [`letting_begin`]. `None` for an unknown host.
+    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of later connections
+    /// ([`letting_begin`]). `None` for an unknown host.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
     }
@@ -79,9 +79,9 @@ impl TlsSite {
 /// One resource as an origin serves it.
 #[derive(Debug, Clone)]
 pub struct ServedResource {
-    /// The addresses of its host.
+    /// The addresses of the resource's host.
     pub host: ip::Addresses,
-    /// The port of its origin.
+    /// The port of the resource's origin.
     pub port: u16,
     /// The request method.
     pub method: String,
@@ -109,7 +109,7 @@ pub struct ServedResource {
     pub think_ns: u64,
     /// Freshness and validator; `None` for a response without caching headers, which is never revalidated.
     pub cache_policy: Option<CachePolicy>,
-    /// Set for a CORS preflight that the origin refuses: the response gets no CORS headers.
+    /// True for a CORS preflight that the origin refuses: the response gets no CORS headers.
     pub refuses_preflight: bool,
 }
 

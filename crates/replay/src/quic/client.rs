@@ -21,7 +21,7 @@ use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
 use crate::tls::{self, Authority, Handshake};
 
-/// Opens QUIC connections, with the session tickets and address tokens of earlier ones.
+/// Opens QUIC connections, with the session tickets and address tokens of earlier connections.
 #[derive(Debug, Clone)]
 pub struct QuicClient {
     config: quinn::ClientConfig,
@@ -36,8 +36,8 @@ pub struct Connected {
     pub connection: Connection,
     /// Addresses and ports of both ends.
     pub four_tuple: FourTuple,
-    /// Set if the connection may send early data. Resolves at the end of the handshake, to true if the server
-    /// accepted the early data.
+    /// Future for a connection that may send early data: at the end of the handshake, it resolves to true if
+    /// the server accepted the early data.
     pub early: Option<ZeroRttAccepted>,
     provider: Arc<CryptoProvider>,
     certified: Arc<AtomicBool>,

@@ -53,16 +53,16 @@ impl CongestionControl {
     }
 }
 
-/// Settings of both ends of a world's QUIC connections.
+/// Settings of both ends of QUIC connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// The congestion control.
     pub congestion_control: CongestionControl,
     /// TCP's initial window in segments.
     pub initial_window_segments: u32,
-    /// Set if origins issue and accept address tokens.
+    /// True if origins issue and accept address tokens.
     pub address_tokens: bool,
-    /// Set if origins answer clients without an address token with a Retry.
+    /// True if origins answer clients without an address token with a Retry.
     pub retry: bool,
 }
 
@@ -123,9 +123,9 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes a handshake. Cipher suite and group are the first of `provider`, because both ends have the same
-/// preferences and quinn does not report the choice. The `ClientHello` is not counted, because the first
-/// flight consists of full datagrams.
+/// Describes a handshake's result. Cipher suite and group are the first of `provider`, because both ends have
+/// the same preferences and quinn does not report the choice. The `ClientHello` is not counted, because the
+/// first flight consists of full datagrams.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

@@ -26,9 +26,9 @@ struct Reactor {
     /// Set if the thread has a [`Runtime`].
     running: bool,
     queued: VecDeque<Queued>,
-    /// Time at which the kernel had no room for more datagrams.
+    /// Time at which the kernel had no room for more datagrams; `None` if it has room.
     full_ns: Option<u64>,
-    /// Number of times that the thread was about to wait.
+    /// Number of times that the thread was about to wait for events.
     turn: u64,
     /// Tasks to wake before the thread waits.
     waking: Vec<Waker>,
@@ -41,7 +41,7 @@ struct Reactor {
     armed_ns: Option<u64>,
 }
 
-/// A datagram that waits to be passed to the kernel.
+/// A datagram that has not been passed to the kernel yet.
 struct Queued {
     socket: Arc<Datagrams>,
     datagram: Vec<u8>,
@@ -120,7 +120,7 @@ impl Timer {
     }
 
     /// Wakes only `waker`, at `at_ns` of the monotonic clock. If the timer is already set to an earlier time,
-    /// it keeps that time and wakes early: a connection's deadline moves with each packet, usually later.
+    /// it wakes then: a connection's deadline moves with each packet, usually to a later time.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {

@@ -15,7 +15,7 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 use super::reactor::Timer;
 
 tokio::task_local! {
-    /// Set once a client's server has sent a certificate; shared by all tasks of the connection.
+    /// True once the server has sent a certificate on a client's connection. The connection's tasks share it.
     static CERTIFIED: Arc<AtomicBool>;
 }
 
@@ -24,7 +24,7 @@ pub(super) fn note_certificate() {
     let _ = CERTIFIED.try_with(|certified| certified.store(true, Ordering::Relaxed));
 }
 
-/// The runtime of an endpoint.
+/// The runtime of one QUIC endpoint, with exact timers.
 #[derive(Debug, Default)]
 pub(super) struct ExactRuntime {
     /// Set once the server has sent a certificate. Valid only for an endpoint with one connection.
@@ -40,7 +40,7 @@ impl Runtime for ExactRuntime {
         tokio::spawn(CERTIFIED.scope(self.certified.clone(), future));
     }
 
-    /// Not supported, because endpoints get sockets of this crate.
+    /// Always fails, because endpoints get sockets of this crate.
     fn wrap_udp_socket(&self, _: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
         Err(io::ErrorKind::Unsupported.into())
     }

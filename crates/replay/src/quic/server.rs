@@ -30,13 +30,13 @@ pub(crate) struct QuicOrigin {
     /// The common configuration of all connections of the port.
     config: ServerConfig,
     settings: Settings,
-    /// Set to validate client addresses with a Retry.
+    /// True to validate client addresses with a Retry.
     pub(crate) retry: bool,
 }
 
 impl QuicOrigin {
     /// Listens on `local`, a port at all addresses. `tls` may be any host's configuration, because
-    /// [`QuicOrigin::config`] later selects that of the connection's host. Call this inside the runtime.
+    /// [`QuicOrigin::config`] later selects the host's. Call this inside the runtime.
     ///
     /// # Errors
     /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
@@ -59,7 +59,7 @@ impl QuicOrigin {
         Ok(Self { endpoint, port: local.port(), config, settings, retry: settings.retry })
     }
 
-    /// Returns addresses and ports of both ends of a connection attempt, if the origin's address is known.
+    /// Returns the four-tuple of a connection attempt; `None` if the origin's address is unknown.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
         let own = incoming.local_ip()?;
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
@@ -98,7 +98,7 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
 /// The progress of a handshake.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// Set if the origin sends a certificate.
+    /// True once the origin sends a certificate.
     certified: Arc<AtomicBool>,
     /// End of the handshake, in nanoseconds of the monotonic clock.
     completed_ns: Arc<OnceLock<u64>>,
@@ -107,7 +107,7 @@ pub(crate) struct Progress {
 /// An accepted connection whose handshake continues.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
-    /// Resolves when the handshake has ended.
+    /// Future that resolves when the handshake has ended.
     pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
     provider: Arc<CryptoProvider>,
     alpn: Option<Vec<u8>>,

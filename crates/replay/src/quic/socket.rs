@@ -80,7 +80,7 @@ impl Datagrams {
 
 pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
-    /// The origin of a client's connection; `None` for a socket of the origins.
+    /// The origin's address and port, for a client's socket; `None` for a socket of the origins.
     origin: Option<SocketAddr>,
     /// The value of [`reactor::turn`] when the socket was created.
     turn: u64,

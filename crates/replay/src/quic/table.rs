@@ -1,4 +1,4 @@
-//! Keeps the open QUIC connections, and the evidence of open and closed ones, by four-tuple.
+//! Stores the open QUIC connections, and the evidence of open and closed connections, by four-tuple.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::counters::{Traffic, TrafficCounters};
 use crate::sockets::FourTuple;
 use crate::watch_cell::WatchCell;
 
-/// Packets and bytes of one end of a connection.
+/// Evidence of one end of a QUIC connection: its packets, bytes and RTT.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QuicEvidence {
     /// Packets that this end sent, by type.
@@ -56,7 +56,7 @@ impl QuicTable {
         self.0.with(|connections| connections.open.insert(four_tuple, connection));
     }
 
-    /// Removes a connection; its evidence stays.
+    /// Removes a closed connection, and records its final evidence.
     pub fn closed(&self, four_tuple: FourTuple) {
         // Drop the connection after the table is unlocked, because its socket may be dropped with it.
         let _connection = self.0.update(|connections| {
@@ -84,7 +84,7 @@ impl QuicTable {
         });
     }
 
-    /// Returns the evidence of one connection so far.
+    /// Returns the packets and bytes of one connection so far; zeros for an unknown connection.
     pub fn seen(&self, four_tuple: FourTuple) -> QuicEvidence {
         self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
     }

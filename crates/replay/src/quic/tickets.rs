@@ -1,4 +1,4 @@
-//! Stores the session tickets and address tokens (RFC 9000 section 8.1.3) of a visit for later connections.
+//! Stores session tickets and address tokens (RFC 9000 section 8.1.3) for later connections.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::lock;
 pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
     tokens: Mutex<BTreeMap<String, VecDeque<Bytes>>>,
-    /// Numbers of tickets and tokens received.
+    /// Numbers of session tickets and of address tokens received.
     received: watch::Sender<(usize, usize)>,
 }
 
 impl TicketStore {
-    /// Creates a store with room for `room` tickets.
+    /// Creates a store with room for `room` session tickets.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
             sessions: ClientSessionMemoryCache::new(room),
@@ -81,7 +81,7 @@ impl TokenStore for TicketStore {
     }
 }
 
-/// The address tokens that origins have accepted; each is valid for one connection. The log has no size
+/// The address tokens that origins have accepted; each is valid for one connection. The set has no size
 /// limit, because a token refused by chance would make loads differ.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<HashSet<u128>>);

@@ -21,12 +21,12 @@ use time::{Duration, OffsetDateTime};
 use super::Error;
 use super::signer::{IssuerKey, ServerKey};
 
-/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It takes the space of the
+/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of the
 /// extensions of real certificates (signed certificate timestamps, policies, authority information) and of
 /// larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
-/// The readable part of the filler: addresses of the authority, as in public certificates. The rest is random
-/// like keys and signatures, which no compression shortens (RFC 8879).
+/// The readable part of the filler: URLs of the authority, as in public certificates. The rest is random like
+/// keys and signatures, so that compression (RFC 8879) does not shorten it.
 const FILLER_TEXT: &[u8] =
     b"http://ocsp.authority.example http://certificates.authority.example/intermediate.der \
     http://revoked.authority.example/origins.crl https://www.authority.example/policy";
@@ -142,7 +142,7 @@ impl Authority {
     }
 }
 
-/// Returns the filler's content, which is the same in each load.
+/// Returns the first `bytes` bytes of the filler, which are the same in each load.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()

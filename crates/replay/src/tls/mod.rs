@@ -58,13 +58,13 @@ pub struct Settings {
     /// Number of session tickets that an origin sends on each connection, for later connections to resume
     /// (RFC 8446 section 4.6.1).
     pub tickets: u8,
-    /// Set if origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
+    /// True if origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
-    /// Set if origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
+    /// True if origins answer QUIC clients without an address token with a Retry (RFC 9000 section 8.1.2).
     pub retry: bool,
-    /// Set if origins reject early data.
+    /// True if origins reject early data.
     pub early_data_rejected: bool,
-    /// The state of the tickets that clients have from the earlier visit.
+    /// The state of the session tickets that clients have from the earlier visit.
     pub ticket_state: TicketState,
     /// The kind of certificates that have the size `chain_bytes`.
     pub certificates: Option<Certificates>,
@@ -72,7 +72,7 @@ pub struct Settings {
     pub chain_bytes: u16,
     /// The compression of certificates that both ends support (RFC 8879).
     pub certificate_compression: CertificateCompression,
-    /// Encrypted `ClientHello` of the loader.
+    /// The loader's use of Encrypted `ClientHello`.
     pub ech: Ech,
     /// The URLs that are served over TLS, in loads that use TLS.
     pub security: Security,
@@ -125,8 +125,8 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns how far the client's clock is set ahead after the earlier visit. The origins' clock is
-    /// unchanged.
+    /// Returns the time by which the client's clock is set ahead after the earlier visit. The origins' clock
+    /// is unchanged.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
@@ -158,7 +158,7 @@ pub enum Version {
     Tls13,
 }
 
-/// The key shares of a client (RFC 8446 section 4.2.8).
+/// The key shares that a client sends (RFC 8446 section 4.2.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyShare {
@@ -172,8 +172,8 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates. Origins always sign with ECDSA; the kind determines the sizes of keys, signatures
-/// and timestamps that the job's `chain_bytes` includes.
+/// A kind of certificates. Origins always sign with ECDSA: the kind only decides which sizes of keys,
+/// signatures and timestamps the job's `chain_bytes` includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -222,9 +222,9 @@ impl CertificateCompression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ech {
-    /// The `ClientHello` has no such extension.
+    /// The `ClientHello` has no ECH extension.
     None,
-    /// The `ClientHello` has a placeholder. rustls then offers only TLS 1.3.
+    /// The `ClientHello` has a placeholder extension (GREASE). rustls then offers only TLS 1.3.
     Grease,
 }
 

@@ -15,7 +15,7 @@ use rustls::{CommonState, HandshakeKind, KeyLog, ProtocolVersion};
 use super::Version;
 use crate::lock;
 
-/// Negotiated parameters, with names from IANA's registries.
+/// Negotiated parameters of a TLS session, with names from IANA's registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The TLS version; 1.3 if none has been negotiated yet.
@@ -26,7 +26,7 @@ pub struct Session {
     pub group: Option<&'static str>,
     /// The application protocol, if ALPN selected one.
     pub alpn: Option<String>,
-    /// Set if a session ticket replaced the certificates.
+    /// True if an earlier session was resumed, so that the server sent no certificates.
     pub resumed: bool,
 }
 
@@ -77,14 +77,14 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// The system's clock, which can be set ahead.
+/// The system's clock with an offset, which can be increased.
 #[derive(Debug, Default)]
 pub struct Clock {
     ahead_s: AtomicU64,
 }
 
 impl Clock {
-    /// Sets the clock ahead by `by`, in whole seconds. Calls add up.
+    /// Sets the clock ahead by `by`, in whole seconds, in addition to earlier calls.
     pub fn advance(&self, by: Duration) {
         self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
     }

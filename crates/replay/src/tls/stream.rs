@@ -31,7 +31,7 @@ pub struct Handshake {
     pub hello_bytes: u64,
     /// Bytes of early data that the client wrote, or the origin read during the handshake; 0 if rejected.
     pub early_bytes: u64,
-    /// Set if the handshake is complete.
+    /// True if the handshake is complete.
     pub complete: bool,
 }
 
@@ -44,7 +44,7 @@ type Observer = Box<dyn FnMut(Handshake) + Send>;
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates the value for a handshake; `complete` is set to true when the handshake is complete.
+    /// Creates the value for a handshake whose owner sets `complete` to true when the handshake is complete.
     pub fn when(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
@@ -67,7 +67,7 @@ pub struct TlsStream<S> {
     io: S,
     tls: Connection,
     hello: HelloBytes,
-    /// Early data that a client has written, kept to be sent again if the server rejects it.
+    /// Early data that a client has written, stored to be sent again if the server rejects it.
     early_written: Vec<u8>,
     /// Bytes of early data that a server has read.
     early_read: u64,
@@ -96,7 +96,7 @@ impl<S: Duplex> TlsStream<S> {
         Ok(stream)
     }
 
-    /// Creates a client's end, which sends nothing yet. [`Self::handshake`] starts the handshake. If the
+    /// Creates a client's end, which has sent nothing yet. [`Self::handshake`] starts the handshake. If the
     /// client [offers early data](Self::offers_early_data), its first write starts the handshake as well.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Sends the pending records.
+    /// Sends the pending TLS records.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
@@ -209,7 +209,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives and processes records. Returns the number of received bytes, 0 at the end of the stream.
+    /// Receives and processes TLS records. Returns the number of received bytes, 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = Blocking { io: &mut self.io, context, hello };
@@ -399,7 +399,7 @@ impl HelloBytes {
     }
 }
 
-/// The underlying stream as rustls requires it: `WouldBlock` instead of [`Poll::Pending`].
+/// Adapts the underlying stream to rustls: returns `WouldBlock` instead of [`Poll::Pending`].
 struct Blocking<'a, 'b, S> {
     io: &'a mut S,
     context: &'a mut Context<'b>,
