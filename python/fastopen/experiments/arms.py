@@ -17,7 +17,7 @@ ArmName = Literal["off", "cold", "warm", "off2"]
 
 
 class Role(StrEnum):
-    """The role of an arm in a comparison."""
+    """The use of an arm in a comparison: as the baseline, as an A/A control, or as a treatment."""
 
     BASELINE = "baseline"
     """The arm that all other arms are compared with."""
@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """One side of a comparison."""
+    """A way to begin connections, with or without TLS, TFO and cookies, which is compared with other ways."""
 
     name: ArmName
     role: Role
@@ -51,7 +51,7 @@ class Arm:
     visit: str = ""
     """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """A rank among the treatments. A text or figure that shows only one treatment shows the highest."""
+    """Rank among the treatments. Texts and figures with only one treatment show the one with the top rank."""
     encrypted: bool = False
     """True if each connection uses TLS."""
 
@@ -143,7 +143,7 @@ HEADLINE: Final = max(TREATMENTS, key=lambda arm: arm.preference)
 # Arms that are compared by default.
 DEFAULT_ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, *(arm.name for arm in TREATMENTS))
 
-# The word for the default arms with every session and version of HTTP that the clients support.
+# Value of --transports: the default arms, with every TLS session and HTTP version that the clients support.
 ALL: Final = "all"
 TransportWord = Literal[ArmName, Transport, "recorded", "recorded+tfo", "all"]
 TRANSPORT_WORDS: Final[tuple[TransportWord, ...]] = get_args(TransportWord)
@@ -163,7 +163,7 @@ def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the treatments among these arms, the preferred one first."""
+    """Return the treatments among these arms, sorted by preference, the highest first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -171,12 +171,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the preferred treatment that was loaded; None if no treatment was loaded."""
+    """Return the value of the treatment with the highest preference; None if no treatment was loaded."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
+    """Return the arms to compare with the baseline, with the control; empty if `names` lacks the baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,9 +184,9 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and the TLS settings (None: cleartext) that the words select. All arms are loaded with
-    each setting, so that each setting has a baseline. If every word names arms, the settings are `tls`.
-    Otherwise the transports choose cleartext or TLS, and `tls` has only the parameters of TLS."""
+    """Return the arms and the TLS settings (None: cleartext) that `words` select. Every arm is loaded with
+    every setting, so that each setting has a baseline. If all words are names of arms or `all`, the settings
+    are `tls`. Otherwise the transports decide between cleartext and TLS, and `tls` has the TLS parameters."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -1,7 +1,7 @@
 """Turn requested values of factors into networks, setups, arms and engines.
 
-The command line, TOML files and Python write values and the names of factors in different ways. Everything
-else is shared, so that an error has the same text everywhere.
+The command line, TOML files and Python have different notations for values and names of factors. All of them
+use the checks of this module, so that an error has the same text everywhere.
 """
 
 import re
@@ -34,22 +34,22 @@ from fastopen.experiments.trace import mean_rate_bit_per_s, read_trace
 T = TypeVar("T")
 Combine = Literal["cross", "zip"]
 DIRECTIONS: Final = ("down", "up")
-# HTTP versions that the word `all` compares.
+# HTTP versions that `--transports=all` compares.
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
 # Factors that can reduce the additional time that large certificates take.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
-# A setting in a message: `--tls=1.3`, or with alternatives `--http=1.1/2`.
+# Matches a setting in an error message: `--tls=1.3`, or with alternative values `--http=1.1/2`.
 _SETTING: Final = re.compile(r"(--[a-z][a-z0-9-]+)(?:=('[^']*'|[\w.,+/-]*[\w+]))?")
 _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 
 @dataclass(frozen=True)
 class SettingSource:
-    """The place that requested values come from, such as a file or the command line. It has its own names for
-    the settings: `--rtt`, `network.rtt` or `rtt`."""
+    """The source of requested values: the command line, a TOML file or Python. Each source has its own names
+    for the settings: `--rtt`, `network.rtt` or `rtt`."""
 
     name: str
     """Text before a setting's name in errors: the path of a file, or empty."""
@@ -144,8 +144,8 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return the requested or usual values of a factor of the network. The result is empty if the factor
-        has the contract's default."""
+        """Return a network factor's requested values, or else its defaults; [None] for a rate that a trace
+        replaces. The result is empty if the contract's model provides the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -154,8 +154,8 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms to compare, and unique setups: each combination of clients, origins, TCP and TLS,
-        and variants with remedies if large certificates are compared. Raises InputError."""
+        """Return the arms to compare, and the setups without duplicates: each combination of client, origins,
+        TCP and TLS. If large certificates are compared, setups with REMEDIES are added. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._named("client"):
             clients = clients_of(self._settings("client"))
@@ -187,7 +187,7 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise an error if TLS settings are requested for transports that do not allow these settings."""
+        """Raise InputError for TLS settings without TLS transports, or cleartext with only TLS transports."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -196,7 +196,7 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with others, and no factor in REMEDIAL is set."""
+        """Return True if large certificates are compared with others, and no factor of REMEDIAL is set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -209,7 +209,7 @@ class Asked:
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the ways to begin TLS connections that all clients support with these settings."""
+        """Return the session starts (`none`, `resumed`, `early`) that all clients and settings support."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.by_name_alone for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -253,16 +253,15 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error about the factors in `names`. It names those of them that are requested, or all if
-        none is requested."""
+        """Return an error about the factors in `names`: the requested ones, or all if none is requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Convert the ValidationErrors of the block into InputErrors that name the setting or the factors at
-        fault. If the error does not name any, the factors are the requested ones of `parts`."""
+        """Convert errors of the block into InputError. A ValidationError is reported for the factors or
+        setting that it names, or else for the requested factors of `parts`; a ValueError for the client."""
         try:
             yield
         except ValidationError as error:
@@ -381,12 +380,12 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """Return the networks for factors given by name on the command line. Raises InputError."""
+    """Return the networks for values of factors by name, as on the command line. Raises InputError."""
     return read_asked(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return the setups for factors given by name on the command line. Raises InputError."""
+    """Return the setups for values of factors by name, as on the command line. Raises InputError."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 
@@ -422,7 +421,7 @@ def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
 
 
 def _network(values: Mapping[Factor, Any]) -> Network:
-    """Return the network with these factors. Raises ValidationError."""
+    """Build a network from the values of its factors. Raises ValidationError."""
     document: dict[str, Any] = {
         way: {"rate_bit_per_s": None, "queue_bytes": None, "trace_ms": None} for way in DIRECTIONS
     }

@@ -97,7 +97,7 @@ def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
 
 def served_as(url: str, tls: Tls | None = None) -> str:
     """Return the URL at which origins serve a resource. Its scheme is `http` if `tls` is None, otherwise
-    `https`. The port stays the same. With the `security` `recorded`, the URL does not change."""
+    `https`. The port stays the same. If `tls.security` is `recorded`, the URL does not change."""
     parts = urlsplit(url)
     scheme = "http" if tls is None else "https"
     if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
@@ -109,12 +109,12 @@ def served_as(url: str, tls: Tls | None = None) -> str:
 
 
 def usual_heads(of: ClientType) -> RequestHeads:
-    """Return the default for `request_heads`: `recorded` if the client can send such heads, else `own`."""
+    """Return the default of `request_heads`: `recorded` if the client has this setting, otherwise `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the origins. If `bodies` was not set and the client reads bodies, the bodies are synthetic."""
+    """Return the origins, with synthetic bodies if the client reads bodies and `bodies` was not set."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

@@ -35,8 +35,8 @@ def slowed_down(load_average: float, cores: int, at_once: int) -> float:
 
 @dataclass
 class Pace:
-    """Estimates the remaining time of a run: the ratio of real time to the estimate of the finished loads
-    corrects the estimate of the unfinished loads."""
+    """Estimates the remaining time of a run. The estimate for the unfinished loads is multiplied by the ratio
+    of the elapsed time to the estimate for the finished loads."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""
@@ -64,7 +64,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Return the time left for first attempts, in seconds; None if no load has finished."""
+        """Return the estimated seconds until each load has had one attempt; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

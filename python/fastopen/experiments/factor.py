@@ -45,20 +45,20 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary. Options, keys in files, arguments, columns and phrases are made from it."""
+    """A setting that may vary, with the names and texts of its option, key in files, argument and columns."""
 
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
     """Part of a job or cell that holds the factor."""
     fields: tuple[str, ...]
-    """Dotted paths of the factor's fields in the part. A value for both directions of the link has two."""
+    """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
     columns: tuple[str, ...] = ()
-    """Keys of cells in `--json` and names of exported columns, one for each field; by default the last part
-    of the first field's name."""
+    """Keys of cells in `--json` and names of exported columns, one for each field. The default is one name:
+    the last part of the first field's path."""
     default: str | None = None
     """Default value as users write it; None for the contract's default."""
     otherwise: str = ""
@@ -81,7 +81,7 @@ class Factor:
     label: str = ""
     """Text in ids of jobs, in which `{}` stands for the value's text; by default the phrase with hyphens."""
     question: bool = False
-    """True if each value is a separate question, so that no verdict combines several values."""
+    """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
     """True if the factor decides how connections begin. Rows that differ only in this factor are compared."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
@@ -149,7 +149,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it; None if it is missing or depends on other factors."""
+        """Return `default`, or else the contract's, as users write it; None if there is no fixed default."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -157,7 +157,7 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """Return the accepted words; empty if the factor does not have a fixed set of words."""
+        """Return the words that users may write, such as the values of an enum or `none`; may be empty."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
         return (*self.quantity.accepted, *(word for enum in enums for word in enum))
@@ -243,7 +243,7 @@ class Factor:
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on the point: no factor of TLS has a value in cleartext."""
+        """Return True if the default depends on the point, as for TLS factors (no value in cleartext)."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:

@@ -431,7 +431,7 @@ def of_part(*parts: Part) -> tuple[Factor, ...]:
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """Map the names of exported columns to a cell's values of all factors, as in JSON."""
+    """Map the names of exported columns to the values of all factors at a point, as `--json` prints them."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS

@@ -1,4 +1,4 @@
-"""Model an experiment in base units, such as microseconds and bytes. Runs store it as JSON."""
+"""Define the model of an experiment, in base units such as microseconds and bytes. Runs store it as JSON."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -40,7 +40,7 @@ class PublishedTable(Part):
     unit: Literal["s", "ms"] | None = None
     """The correct unit of the times, if the table prints a wrong unit."""
     swapped: bool = False
-    """True if the table prints the two times in each other's column."""
+    """True if the table prints the times with and without TFO in each other's column."""
     known: list[str] = Field(default_factory=list)
     """Sentences on other reasons why the published figures differ from the figures of this experiment."""
 
@@ -73,7 +73,7 @@ class Setup(Part):
 
 
 class Experiment(Part):
-    """Every combination of page, network, setup, transport and engine is loaded `repeats` times."""
+    """An experiment. Each combination of page, network, setup, arm and engine has up to `repeats` loads."""
 
     name: str
     title: str = ""
@@ -86,7 +86,7 @@ class Experiment(Part):
     setups: Annotated[Items[Setup], Field(min_length=1)] = Field(default_factory=lambda: [Setup()])
     arms: Annotated[list[ArmName], Field(min_length=1)] = Field(default=list(DEFAULT_ARMS))
     engines: Annotated[list[AskedEngine], Field(min_length=1)] = Field(default=["auto"])
-    """Engines to run on. A plan replaces `auto` by the best engine of the machine."""
+    """Engines to run on. `make_plan` replaces `auto` by `host` or `virtual`."""
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
     repeats: Annotated[int, Field(ge=1, le=REPEATS_MAX)] = 10
@@ -106,7 +106,7 @@ class Experiment(Part):
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
-        """Refuse settings of QUIC if no host speaks HTTP/3, and settings of tickets if no setup uses them."""
+        """Refuse settings of QUIC if no host speaks HTTP/3, and of tickets if no TLS session is resumed."""
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
         if not any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups):
             for key, is_set in (

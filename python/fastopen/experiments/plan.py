@@ -1,9 +1,9 @@
 """Turn an experiment into cells and jobs, with the order and the seed of each job.
 
 A job is one world: one page over one network in one setup with every arm, so that the arms of a repeat are
-paired. The arms are shuffled within a job, and the jobs within a repeat. Shuffling sorts by a hash of the
-seed and the id of the job or load, which is the same in all versions of Python. Engines run one after
-another, so that nothing else runs during loads in real time.
+paired. The arms are shuffled within a job, and the jobs within a repeat. To shuffle, they are sorted by a
+hash of the seed and the id of the job or load. All versions of Python compute the same hash. Engines run one
+after another, so that nothing else runs during loads in real time.
 
 In virtual time without random factors, one repeat is enough, and its arms keep the order of the experiment.
 The seed then has no effect on results. With uncertain values (`vary`), the seed decides each repeat's sample.
@@ -40,7 +40,7 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job and its place in the plan."""
+    """A job, with its comparison, the number of its repeat and the cells of its loads."""
 
     job: Job
     comparison: Comparison
@@ -51,7 +51,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pages, cells and jobs of a run. `make_plan` makes it from an experiment."""
+    """The pages, cells and jobs of a run. `make_plan` creates a plan from an experiment."""
 
     experiment: Experiment
     pages: tuple[Page, ...]
@@ -69,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load has the same result each time: in virtual time, if nothing is random."""
+    """Return True if a load always has the same result: in virtual time, with no random factor or client."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
@@ -83,12 +83,12 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
-    """Return True if a job always gives the same records: in virtual time with a deterministic client."""
+    """Return True if a job always produces the same records: in virtual time with a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if any load is random. `auto` replaces the word `auto`."""
+    """Return the experiment, with a random seed if a load is random. `auto` is the engine for `auto`."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
@@ -109,8 +109,7 @@ def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
 
 
 def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
-    """Return the number of repeats of a comparison: the requested number, or 1 if all would have the same
-    result."""
+    """Return the number of repeats of a comparison: as requested, or 1 if all would have the same result."""
     once = experiment.vary is None and without_chance(experiment, comparison)
     return 1 if once else experiment.repeats
 
@@ -207,8 +206,8 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return changes that restrict `server_hosts` to a page's hosts, or that remove the external server if it
-    serves none of these hosts. The result is empty if `server_hosts` is not set."""
+    """Return new values of `origins` that restrict `server_hosts` to a page's hosts, or that remove the
+    external server if it serves none of these hosts. The result is empty if `server_hosts` is not set."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]

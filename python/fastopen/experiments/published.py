@@ -32,7 +32,7 @@ class PublishedCell(BaseModel):
     true_unit: str = ""
     """Correct unit of the times; empty if the printed unit is correct."""
     swapped: bool = False
-    """True if the table prints the two times in each other's column."""
+    """True if the table prints the times with and without TFO in each other's column."""
 
     @property
     def off_ms(self) -> float:

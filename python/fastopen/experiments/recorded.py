@@ -27,7 +27,7 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the origins with `recorded` replaced by the newest versions that recording and setup support."""
+    """Return the origins, with `recorded` replaced by each host's newest version that the setup supports."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins

@@ -47,15 +47,15 @@ class Property(BaseModel):
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Ratio of the rig's RTT to the RTT in the table's rows."""
+    """Ratio of the rig's RTT to the published RTT."""
     arm: ArmName | None = None
-    """Arm that is compared with the table's times with TFO; by default the arm with warm cookies."""
+    """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
     was used with TFO."""
     fitted: Fitted | None = None
-    """Adjustment to published times without TFO. `objects`: equal objects replace the page; their number and
-    size are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""
+    """Fit to published times without TFO. `objects`: equal objects replace the page; their number and size
+    are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -85,7 +85,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs of an experiment's file."""
+    """All rigs that the properties in an experiment's file can form."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -217,7 +217,7 @@ def _of_network(network: Network) -> dict[str, Any]:
 
 
 def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the document in which `changes` sets keys, or removes those with the value None."""
+    """Return a copy of the document with `changes`, by dotted key. A value of None removes the key."""
     changed = deepcopy(dict(document))
     for key, value in changes.items():
         *tables, last = key.split(".")
@@ -241,7 +241,7 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal objects. The first is the document. When complete, it initiates the rest."""
+    """Return a page of equal resources. The first is the document, which initiates all others at its end."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

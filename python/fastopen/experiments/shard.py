@@ -13,7 +13,7 @@ SHARDS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """Part number `index` of `count`, counted from 1."""
+    """Shard number `index` of `count` shards. The first shard has number 1."""
 
     count: int
     index: int

@@ -82,7 +82,7 @@ def experiment_of(
 def _sorted(
     document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
-    """Return the values of factors by their names, and the other keys. Unknown keys go to `problems`."""
+    """Split a document into values of factors by name, and other keys. Report unknown keys in `problems`."""
     flat: dict[str, Any] = {}
     for key, value in document.items():
         if key not in TABLES:

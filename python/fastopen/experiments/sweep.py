@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return the results of `make` for all combinations of values, without duplicates. A list contains the
-    values of its setting, except for the settings in LISTS. Raises the errors of `make`."""
+    """Return the results of `make` for all combinations of values, without duplicates. A list means several
+    values of its setting, unless the setting is in LISTS. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -47,7 +47,7 @@ def with_clients(setups: Sequence[Setup], kinds: Sequence[str]) -> list[Setup]:
     """Return the setups with each of these kinds of clients instead of their own. A new client keeps the
     settings that it supports. Raises ValueError for an unknown kind, or a kind that needs a command line."""
     own = {"kind", "name", "command"}
-    # All new setups keep the pictures that any old setup keeps, because pictures do not change the load.
+    # If any old setup keeps screenshots or filmstrips, all new setups do, because these do not change loads.
     pictures = {key: any(getattr(setup.client, key) for setup in setups) for key in PICTURES}
     made: dict[str, Setup] = {}
     for setup in setups:

@@ -1,7 +1,7 @@
 """Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
-In virtual time, the same values always give the same result, but no RTT is known to the microsecond. With
-`vary`, each repeat of an experiment is a sample. The class Variation has the spreads and their reasons.
+In virtual time, a load with the same values always has the same result, but no RTT is known to the
+microsecond. With `vary`, each repeat of an experiment is a sample. Variation has the spreads and reasons.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class Variation(Part):
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
-    """Spread of server think times. A recording has each only once, under the server's load at that time."""
+    """Spread of server think times. A recording has one for each resource, under the server's load then."""
     explanations: bool = True
     """True to sample one of the explanations of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
@@ -121,12 +121,12 @@ class Draw:
         return page.explained(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
-        """Return the client with the sampled processing times."""
+        """Return the client, with its processing times multiplied by the sampled number."""
         scale = min(client.processing_scale * self.processing, SCALE_MAX)
         return client.model_copy(update={"processing_scale": scale})
 
     def origins(self, origins: Origins) -> Origins:
-        """Return the origins with the sampled think times."""
+        """Return the origins, with their think times multiplied by the sampled number."""
         return origins.model_copy(update={"think_scale": min(origins.think_scale * self.think, SCALE_MAX)})
 
     def _rtt_us(self, asked_us: int) -> int:
@@ -134,13 +134,13 @@ class Draw:
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
-    """Return a seed for one use (0 to 2^63 - 1), which all versions of Python derive in the same way."""
+    """Return a seed from 0 to 2^63 - 1 for the use named by `parts`, the same in all versions of Python."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 
 
 def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """Return the sample of a repeat, for all pages, networks and setups alike; None if `vary` is None."""
+    """Return the sample of a repeat, which all pages, networks and setups share; None if `vary` is None."""
     if vary is None:
         return None
 

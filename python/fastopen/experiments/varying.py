@@ -1,4 +1,4 @@
-"""Define the cells of an experiment, find the factors that vary between them, and name them."""
+"""Define the cells of an experiment, find the factors that vary, and name the cells by these factors."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,9 +49,9 @@ class VaryingFactors:
     registered: tuple[Factor, ...]
     """The varying factors of the registry (FACTORS)."""
     varying: tuple[Factor, ...]
-    """The factors that tables show. If all networks have names, the names replace RTT and rates."""
+    """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool
-    """True if the RTT varies and no names of networks imply it."""
+    """True if the RTT varies, and tables do not show names of networks, which imply the RTT."""
 
     def point(self, at: Comparison) -> Point:
         """Return the point of a cell or comparison."""
@@ -71,7 +71,7 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the subject of a verdict, such as `HTTP/2, TLS 1.3`; empty if there is only one question."""
+        """Return the conditions that a verdict is about, such as `HTTP/2, TLS 1.3`; empty if none varies."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
