@@ -1,1 +1,1 @@
-"""Features in addition to running experiments, each in a folder."""
+"""Features of `fastopen` in addition to running experiments, in one package each."""

@@ -1,5 +1,5 @@
-"""Download the distribution's kernel source with apt: from the machine's own archives, without root, and with
-separate lists and cache."""
+"""Download a package of Linux's source with apt, without root. The archives are those of this machine's apt
+sources and newer suites of them; the package lists and the cache are separate from the machine's."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from fastopen.engines.kernels.store import version_key
 APT: Final = Path("/etc/apt")
 OS_RELEASE: Final = Path("/etc/os-release")
 COMPONENT: Final = "main"
-# Debian's releases in their order, since backports to newer releases have newer kernels.
+# Debian's releases from old to new. Backports to newer releases have newer kernels.
 CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 # Linux 6.16 introduced UML's seccomp mode, which is several times faster than ptrace.
 FAST_SINCE: Final = (6, 16)
@@ -36,21 +36,21 @@ OPTIONS: Final = {
     "Acquire::https::Timeout": "30",
     "APT::Get::List-Cleanup": "false",
 }
-# The lists and the package are 170 MB in total. A slower download counts as failed.
+# The time limit of each apt command. The package lists and the package are 170 MB in total.
 TIMEOUT_S: Final = 900
 GIVE_SOURCE: Final = "give a kernel's source with --source FOLDER or --source TARBALL"
 
 
 @dataclass(frozen=True)
 class AptArchive:
-    """An archive and suite. `signed_by` is apt's Signed-By: a file, fingerprints, a whole key, or empty."""
+    """A suite of an apt archive. `signed_by` is apt's Signed-By: a file, fingerprints, a key, or empty."""
 
     uri: str
     suite: str
     signed_by: str = ""
 
     def stanza(self) -> str:
-        """Return the archive as an entry of a `.sources` file."""
+        """Return the archive as an entry of a `.sources` file (deb822 format)."""
         lines = ["Types: deb", f"URIs: {self.uri}", f"Suites: {self.suite}", f"Components: {COMPONENT}"]
         lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
         return "\n".join(lines) + "\n"
@@ -72,7 +72,7 @@ def machine_archives(apt: Path = APT) -> list[AptArchive]:
 
 
 def codename(os_release: Path = OS_RELEASE) -> str:
-    """Return the distribution's code name, such as `trixie`, or an empty text if it has no code name."""
+    """Return the distribution's code name, such as `trixie`, or an empty string if it has none."""
     try:
         text = os_release.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -82,10 +82,10 @@ def codename(os_release: Path = OS_RELEASE) -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return the archives to search in each round, until the source of a new enough kernel is found.
+    """Return the archives for each round of the search for a new enough kernel. `release` is a code name.
 
     The first round has the backports to this and newer releases: short lists with the newest kernels. The
-    second also has the machine's own archives and the newer releases. Suites that do not exist do no harm."""
+    second also has `archives` and the newer releases. A suite that does not exist is no error."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
@@ -107,7 +107,7 @@ def _from_stanzas(text: str) -> Iterator[AptArchive]:
 
 
 def _fields(stanza: str) -> Mapping[str, str]:
-    """Map a stanza's field names to values. Continuation lines, which begin with white space, are kept."""
+    """Map the field names of a stanza, in lower case, to their values, including continuation lines."""
     fields: dict[str, str] = {}
     last = ""
     for line in stanza.splitlines():
@@ -149,7 +149,7 @@ class Package:
 
 
 class Apt:
-    """Runs apt with separate state in `folder`. Every method may raise MachineError with a remedy."""
+    """The program apt, with package lists and a cache in `folder`. Public methods raise MachineError."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -159,7 +159,7 @@ class Apt:
             (folder / name).mkdir(parents=True)
 
     def newest(self, series: str | None = None) -> Package:
-        """Return the package with the newest source, or with the source of a series such as `6.12`."""
+        """Return the newest source package that apt offers, or the package of a series such as `6.12`."""
         known = machine_archives()
         if not known:
             raise MachineError("no archive with kernel sources is in apt's sources", GIVE_SOURCE)
@@ -189,7 +189,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch lists of packages; those that arrive are usable. Return apt's error, or an empty text."""
+        """Fetch package lists. Return apt's error, or an empty string. After an error, some may be usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])
@@ -200,7 +200,7 @@ class Apt:
         names = [name for name in names if PACKAGE.match(name)]
         if not names:
             return []
-        # The versions that apt would install. Packages that the machine's pins forbid have no candidate.
+        # `policy` prints the versions that apt would install: none if the machine's pins forbid a package.
         policy = self._run(["apt-cache", *self._options(), "policy", *names]).stdout
         found = _CANDIDATE.findall(policy)
         return [Package(name, version) for name, version in found if version != "(none)"]
@@ -228,7 +228,7 @@ def _choose(offered: list[Package], series: str | None) -> Package | None:
 
 
 def _complaint(stderr: str) -> str:
-    """Return apt's last error, or the last line that it printed if there is no error."""
+    """Return the last error in apt's standard error, or its last line if no line is marked as an error."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
     return (errors or lines or ["apt printed nothing"])[-1].removeprefix("E: ")

@@ -36,7 +36,7 @@ from fastopen.engines.kernels.manifest import (
 from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
 
-# The Debian package of each program that the build calls.
+# The Debian packages of each program that the build calls.
 TOOLS: Final = {
     "gcc": "gcc libc6-dev",
     "ld": "binutils",
@@ -48,7 +48,7 @@ TOOLS: Final = {
     "tar": "tar",
     "xz": "xz-utils",
 }
-# Space for the package, the needed part of the source and the objects; see docs/measurements/kernel.md.
+# Disk space for the package, the needed part of the source and the objects; see docs/measurements/kernel.md.
 NEEDED_BYTES: Final = 1_000_000_000
 MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on another disk"
 LOCK: Final = ".lock"
@@ -59,7 +59,7 @@ SHOWN_LINES: Final = 3
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the build, such as "compiling". `done` of about `total` (0: unknown) files are compiled."""
+    """A stage of the build, such as "compiling": `done` files of about `total` (0: unknown) are compiled."""
 
     name: str
     detail: str = ""
@@ -92,10 +92,9 @@ def check_room(folder: Path) -> None:
 
 @contextlib.contextmanager
 def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
-    """Yield a new folder in `folder`, under a lock. If another build holds the lock, call `waiting` and wait.
+    """Lock `folder` and yield a temporary folder in it. If another build runs, call `waiting`, and wait.
 
-    First remove the folders that killed builds have left. Raises MachineError if `folder` cannot be
-    written."""
+    Remove folders that killed builds left behind. Raises MachineError if `folder` cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("wb")
@@ -115,10 +114,10 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The kernel to build: from `source`, or else the newest from apt, or the newest of a `series` (`6.12`).
+    """The kernel to build: from `source`, or else from apt, of a `series` such as `6.12` or the newest.
 
-    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts any installed kernel of this
-    recipe."""
+    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts any installed kernel that has
+    this fastopen's options and patches."""
 
     source: Path | None = None
     series: str | None = None
@@ -136,7 +135,7 @@ class Built:
 
 
 def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
-    """Build, test and install a kernel in the user's cache, or return one built from the same inputs.
+    """Build, test and install a kernel, or return an installed kernel that was built from the same inputs.
 
     Raises InputError for an unusable source, and MachineError if this machine cannot build a kernel."""
     recipe = read_recipe()
@@ -207,7 +206,8 @@ def _build(job: _Job) -> Built:
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Unpack the source into `tree`. Raises InputError if a given source is damaged or a link leads out."""
+    """Unpack the source into `tree`. Raises InputError if a source that the user gave is damaged, or has a
+    symbolic link to a place outside it."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:
@@ -241,7 +241,7 @@ def _manifest(
 
 
 def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    """Move the kernel's folder to its place. A kernel of the same name is moved away first."""
+    """Install the built program and its manifest in the user's cache, and replace a kernel of that name."""
     ready = job.work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)
@@ -257,11 +257,11 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 
 def _why(program: str, log: Path) -> tuple[str, str]:
-    """Return the error and remedy of a failed build, from the lines of its log that report a fault."""
+    """Return the error message and the remedy for a failed build, from the errors in its log."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     if any("No space left on device" in line for line in lines):
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
-    # A compiler's errors come first and explain most; lines "Error 2" of make follow for each folder.
+    # Prefer the compiler's errors: make's own errors, such as "Error 2" for each folder, explain less.
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
     message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])

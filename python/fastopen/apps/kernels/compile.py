@@ -2,7 +2,7 @@
 
 Reading the headers for each file takes most of a build's time. The precompiled header replaces the first
 header that the kernel's make includes in each compilation. If a file is compiled with other flags, gcc
-ignores it and reads the headers. See docs/measurements/kernel.md for the measurements."""
+ignores the precompiled header. See docs/measurements/kernel.md for the measurements."""
 
 import itertools
 import os
@@ -22,22 +22,22 @@ FIRST: Final = Path("include/linux/compiler-version.h")
 # A small file that is compiled with the same flags as most files.
 SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
-# kernel/headers.h mentions this macro, so that gcc ignores the precompiled header if it is defined.
+# kernel/headers.h mentions this macro, so that gcc ignores the precompiled header if the macro is defined.
 PLAIN: Final = "FASTOPEN_PLAIN"
-# Macros with the name of the compiled file. Headers mention them, so gcc would ignore the precompiled header.
+# Macros with the name of the compiled file. gcc ignores a precompiled header if macros in it have new values.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
 PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
 )
-# These files define names that are macros in a precompiled header.
+# These files define names that are macros in the precompiled header.
 CLASHING: Final = ("lib/sort", "net/ipv4/ping", "net/ipv4/raw")
-# A definition before the first header may change the header's meaning. These two do not.
+# A macro that is defined before a header may change the header's meaning. These two macros do not.
 HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
 LOOKED_AT: Final = 4096
 INCLUDE: Final = re.compile(r"^#\s*include\s*<", re.MULTILINE)
 DEFINED: Final = re.compile(r"^#\s*(?:define|undef)\s+(\w+)", re.MULTILINE)
-# Without these, the kernel's record of its build would differ from machine to machine.
+# Without these variables, the build information in the kernel would differ from machine to machine.
 SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_TIMESTAMP": "2000-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "fastopen",
@@ -45,18 +45,18 @@ SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_VERSION": "1",
     "LOCALVERSION": "",
 }
-# Options that newer kernels no longer have: there, CONFIG_SYSCTL includes CONFIG_PROC_SYSCTL.
+# Options that newer kernels lack: their CONFIG_SYSCTL includes CONFIG_PROC_SYSCTL.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
 # Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
 # the time to look for them.
 QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
-# Loads spend their time in these folders. Less optimisation elsewhere saves a seventh of the compiler's work.
+# Page loads spend their time in these folders. Less optimisation elsewhere saves 1/7 of the compiler's work.
 HOT: Final = (
     *("arch", "lib", "kernel/futex", "kernel/sched", "kernel/time"),
     *("net/core", "net/ipv4", "net/ipv6", "net/sched"),
 )
-# Large files in these folders whose code no packet passes: network setup, other scheduling classes, BPF.
+# Large files in HOT that process no packets: network setup, other scheduling classes, BPF.
 COLD: Final = (
     *("kernel/sched/build_policy", "lib/maple_tree", "lib/vsprintf"),
     *("net/core/filter", "net/core/net-sysfs", "net/core/net_namespace", "net/core/netdev-genl"),
@@ -72,10 +72,8 @@ FILES_ABOUT: Final = 650
 
 
 def prepare_names(tree: Path) -> bool:
-    """Define the macros OWN_NAMES only after the first header. Return False if this kernel's make differs
-    from the expected one, and then change nothing.
-
-    Call this before anything is compiled."""
+    """Change the makefile so that it defines the macros OWN_NAMES only after the first header. Return False,
+    without a change, if the makefile is not as expected. Call this before anything is compiled."""
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
     text = (tree / FLAGS).read_text(encoding="utf-8")
@@ -146,7 +144,7 @@ def _plain(tree: Path) -> Iterator[Path]:
 
 
 def patch(tree: Path, recipe: Recipe, log: IO[bytes]) -> None:
-    """Apply fastopen's patches to the source. Raises MachineError if one of them does not apply."""
+    """Apply fastopen's patches to the source. Raises MachineError if a patch does not apply."""
     for path in recipe.patches:
         try:
             run(["patch", "-p1", "--fuzz=0", "--batch", "--forward", f"--input={path}"], log, tree)
@@ -166,7 +164,7 @@ def kernel_version(tree: Path) -> str:
 
 
 def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
-    """Write `.config` with the recipe's options. Raises MachineError if this Linux lacks one of them."""
+    """Write `.config` with the recipe's options. Raises MachineError if this Linux lacks an option."""
     environment = plain_environment(KCONFIG_ALLCONFIG=str(recipe.config), **SAME_EVERYWHERE)
     run(["make", "ARCH=um", f"--jobs={jobs}", "allnoconfig"], log, tree, environment)
     got = options_in((tree / ".config").read_text(encoding="utf-8"))
@@ -177,7 +175,7 @@ def configure(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes]) -> None:
 
 
 def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callable[[int], None]) -> Path:
-    """Compile with `jobs` compilers and return the program. `compiled` gets the number of files so far."""
+    """Compile the kernel and return its path. Call `compiled` with the number of files begun so far."""
     command = ["make", "ARCH=um", f"--jobs={jobs}", QUIET]
     environment = plain_environment(**SAME_EVERYWHERE)
     number = itertools.count(1)
@@ -188,8 +186,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
     done = False
     if prepare_names(tree) and precompile(tree, recipe, command, environment, log):
         lighten(tree)
-        # Some files of some versions may not compile with these shortcuts. Such files are compiled without
-        # them, and so are the files that were compiled with LIGHTLY, because their flags have changed.
+        # Some files of some versions may not compile with these shortcuts. The second make compiles such
+        # files without them, and also those files whose flags had LIGHTLY.
         done = _make([*command, LIGHTLY, "--keep-going", "linux"], environment, tree, log, count)
         empty_precompiled(tree)
     if not done and not _make([*command, "linux"], environment, tree, log, count):

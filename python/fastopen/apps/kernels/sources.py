@@ -14,12 +14,12 @@ from fastopen.common.process import pipe
 from fastopen.engines.kernels.manifest import sha256_of
 
 # tar's patterns for files of earlier builds in a folder. Without the recorded commands (*.cmd) the kernel's
-# make builds everything again. No pattern may match a source: */vmlinux* would match vmlinux.lds.S.
+# make builds everything again. No pattern may match a source file: */vmlinux* would match vmlinux.lds.S.
 BUILT: Final = (
     *("*.o", "*.a", "*.ko", "*.cmd", "./vmlinux", "./linux", "./.config", "./.git"),
     *("./include/config", "./include/generated", "./arch/*/include/generated"),
 )
-# A package contains a tarball, whose name shows its compression.
+# A source package contains a tarball. The ending of the tarball's name shows its compression.
 _INNER: Final = (
     'case "$TAR_FILENAME" in *.xz) xz -T0 -dc ;; *.bz2) bzip2 -dc ;; *.gz) gzip -dc ;; *) cat ;; esac'
 )
@@ -36,12 +36,12 @@ class KernelSource:
     identity: str
     """A text that differs between sources with different contents."""
     fetch: Callable[[], Path]
-    """Returns the folder, tarball or package, downloaded if necessary. Raises MachineError."""
+    """Returns the path of the folder, tarball or package, downloaded if necessary. Raises MachineError."""
     sha256: str | None = None
     """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        """Unpack into `tree`, except for files that match `unused`. Raises StepFailedError, MachineError."""
+        """Extract to `tree`, except patterns in the file `unused`. Raises StepFailedError, MachineError."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]
@@ -56,11 +56,11 @@ class KernelSource:
         else:
             pipe([[*extract, "--file", path]], log, work)
         if path.is_relative_to(work):
-            path.unlink()  # a download: the build needs its space
+            path.unlink()  # this was a download, and the build needs the space
 
 
 def packaged_source(apt: Apt, package: Package) -> KernelSource:
-    """Return the source of a package that apt offers. It is downloaded when it is unpacked."""
+    """Return the source in a package that apt offers. `unpack` downloads it."""
     return KernelSource(
         package.name, package.version, f"{package.name} {package.version}", partial(apt.download, package)
     )
@@ -84,7 +84,7 @@ def given_source(path: Path) -> KernelSource:
 
 
 def _digest_of(folder: Path) -> str:
-    """Return a digest of names, sizes and modification times. Reading the contents would take longer."""
+    """Return a digest of the files' names, sizes and modification times. Reading the files takes longer."""
     files: list[tuple[str, os.stat_result]] = []
     for root, _, names in os.walk(folder):
         paths = (os.path.join(root, name) for name in names)
@@ -97,7 +97,7 @@ def _digest_of(folder: Path) -> str:
 
 
 def link_that_leads_out(tree: Path) -> str | None:
-    """Return a symbolic link through which the build would write outside the source; None without any."""
+    """Return the first link to a place outside the source, as `LINK -> TARGET`; None if there is none."""
     inside = tree.resolve()
     for root, folders, names in os.walk(inside):
         for name in (*folders, *names):

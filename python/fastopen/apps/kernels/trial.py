@@ -1,4 +1,4 @@
-"""Boot a new kernel for a trial: it must keep virtual time, give the same output twice, and have TFO."""
+"""Boot a new kernel twice for a trial: it must run in virtual time and print the same both times."""
 
 import subprocess
 import time
@@ -31,7 +31,7 @@ def needed_arguments(kernel: Path) -> list[str]:
     """Return the arguments that this kernel needs on its command line, in addition to COMMON.
 
     These are `seccomp=on`, which is several times faster than ptrace, if the kernel knows it (6.16 and
-    newer); `free-clock` if it has patch 0003; and `direct-init` if it has patch 0004."""
+    newer); `free-clock` if it has fastopen's patch 0003; and `direct-init` if it has patch 0004."""
     try:
         help_text = output_of([kernel, "--help"], BOOT_S).stdout
     except OSError as error:
@@ -41,7 +41,7 @@ def needed_arguments(kernel: Path) -> list[str]:
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
-    """Boot the kernel twice with the program in `source` (C). Raises MachineError with the kernel's fault."""
+    """Boot the kernel twice with the C program `source` as init. Raises MachineError if the kernel fails."""
     program = work / "trial"
     try:
         run(["gcc", "-O1", "-o", program, source], log, work)
@@ -55,7 +55,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
     slept = int(facts["slept_ns"])
     if not SLEPT_NS <= slept <= SLEPT_NS + SLACK_NS:
         raise MachineError(f"the kernel was built but does not keep virtual time: 600 s took {slept} ns")
-    # Patch 0005: the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
+    # With patch 0005, the processor's time-stamp counter (rdtsc, rdtscp) counts virtual nanoseconds.
     counted = int(facts["counted_ns"])
     if not SLEPT_NS <= counted <= slept:
         raise MachineError(f"the built kernel's processor counter is not virtual: 600 s took {counted} ns")
@@ -65,8 +65,7 @@ def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: I
 
 
 def _boot(kernel: Path, arguments: list[str], program: Path, work: Path, log: IO[bytes]) -> list[str]:
-    """Boot the kernel with `program` as its first process, and return the output. The program sleeps for ten
-    minutes of virtual time."""
+    """Boot the kernel with `program`, which sleeps for ten virtual minutes, as init. Return the output."""
     command: list[str | Path] = [kernel, *arguments, *COMMON, f"uml_dir={work}/uml/", f"init={program}"]
     started = time.monotonic()
     try:

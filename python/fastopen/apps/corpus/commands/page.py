@@ -1,4 +1,4 @@
-"""Define `fastopen page index`: write the facts of every page of a corpus."""
+"""Define `fastopen page index`: write a CSV row of facts about each page in folders of recordings."""
 
 import csv
 import os

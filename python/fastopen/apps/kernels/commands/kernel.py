@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints each stage: on a terminal when it ends, with its duration; elsewhere when it starts."""
+    """Prints a build's stages: on a terminal each stage when it ends, elsewhere when it starts."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0
@@ -136,7 +136,7 @@ def remove(name: Annotated[str, typer.Argument(help="A kernel's name or the begi
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """Return a kernel as JSON: its program's path, its manifest, and whether it is `outdated`."""
+    """Return the JSON document of a kernel: its path, its manifest and `outdated` (see `is_outdated`)."""
     outdated = is_outdated(kernel)
     return {"path": str(kernel.path), **kernel.manifest.model_dump(), "outdated": outdated}
 

@@ -44,8 +44,8 @@ def command(
 def replace_by_front(
     program: Path, command: Sequence[str], *, report: Path | None, **settings: object
 ) -> NoReturn:
-    """Replace this process with the program fastopen.apps.programs.front (execve(2)). Signals, stops and the
-    exit code then pass between that program and the shell without another process in the middle.
+    """Replace this process with the program fastopen.apps.programs.front (execve(2)). The shell then
+    sends signals to that program directly, and sees its stops and its exit code.
 
     Raises InputError or MachineError, before the command runs, if the report cannot be written."""
     if report is not None:

@@ -34,7 +34,7 @@ from fastopen.pages import ImportedPage, Page, Resource
 PANEL: Final = "Real networks and programs"
 PAGE: Final = "example"
 NAMED_MAX: Final = 6
-# The host of a server without a name, and the pattern of NAME=COMMAND.
+# The host of a --serve COMMAND without a name, and the pattern of NAME=COMMAND.
 SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
 
@@ -144,7 +144,7 @@ def command(
         _greet(imported, network, tfo=tfo)
     tcp = setup.tcp
     if servers and "listener_fastopen" not in tcp.model_fields_set:
-        # 0x402 also gives Fast Open to servers that do not request it.
+        # 0x402 also enables Fast Open for listeners that do not request it with setsockopt.
         tcp = tcp.model_copy(update={"listener_fastopen": "0x402"})
     job = Job(
         contract=CONTRACT,
@@ -196,7 +196,7 @@ def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, 
 
 
 def _server(text: str) -> tuple[str, list[str]]:
-    """Return the host and the command line of a server program in the world. Raises InputError."""
+    """Parse `[NAME=]COMMAND` of --serve into the host and the words of the command. Raises InputError."""
     named = NAMED.fullmatch(text)
     host, line = (named[1].lower(), named[2]) if named else (SERVER_HOST, text)
     try:
@@ -211,7 +211,7 @@ def _server(text: str) -> tuple[str, list[str]]:
 
 
 def _page_of_hosts(hosts: Sequence[str]) -> Page:
-    """Return a page without content that has these hosts."""
+    """Return a page with one empty resource on each of these hosts."""
     resources = tuple(
         Resource(url=f"http://{host}/", type="document" if number == 0 else "image", body_bytes=0,
                  initiator=None if number == 0 else 0)
@@ -238,7 +238,7 @@ def _opened(path: Path) -> int:
 
 
 def _folder(path: Path) -> str:
-    """Make a folder unless it exists, and return its absolute path. Raises InputError."""
+    """Create the folder unless it exists, and return its absolute path. Raises InputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

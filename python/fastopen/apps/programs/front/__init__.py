@@ -1,4 +1,4 @@
 """Run one command with TCP Fast Open. `fastopen exec` and `shell` replace themselves with this program.
 
-The program takes signals one by one, which works only if no library has started a thread. Therefore it
-imports almost nothing."""
+The program blocks signals and waits for them (sigwaitinfo(2)). A thread that a library had started before
+would still receive them, so the program imports almost nothing."""

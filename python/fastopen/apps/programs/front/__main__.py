@@ -1,4 +1,4 @@
-"""Run as `python -m` with SETTINGS PROGRAM COMMAND...: run the command, report, and end as it ended."""
+"""Run a command, report its use of TFO, and end with its exit code or signal. Run this with `python -m`."""
 
 import json
 import sys
@@ -22,10 +22,10 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """Run the command. `settings` is JSON with `json` and `quiet` (bool) and `report` (path or null).
+    """Run `command` with `program`, the world program. End with the exit code or signal of the command.
 
-    For a command inside a world it also has `job`, a descriptor from which the plan is read, and `kernel`:
-    null, or the command line of the virtual engine's kernel."""
+    `settings` is JSON with `json` and `quiet` (bool) and `report` (path or null). For a command in a world it
+    also has `job`, a descriptor with the plan, and `kernel`: null, or the virtual kernel's command line."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     try:

@@ -1,8 +1,8 @@
 """Run a command so that signals, stops and the exit code pass through as if the command ran directly.
 
-Three processes run: this one, which the shell sees; the supervisor, which has to be the command's parent to
-reach its sockets (Yama); and the command. All are in the shell's process group, so that the terminal's
-signals reach the command directly."""
+Three processes run: this one, which the shell sees; the supervisor, which has to be the command's parent,
+or Yama would forbid access to the command's sockets; and the command. All are in the shell's process group,
+so that the terminal's signals reach the command directly."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-# The signals that people send. All other signals keep their usual effect.
+# The signals to pass on to the command. All other signals keep their default effect.
 PASSED_ON: Final = {
     signal.SIGHUP,
     signal.SIGINT,
@@ -52,7 +52,7 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run the command to its end and return its last record. Raises CommandError and SupervisorLostError.
+    """Run the command and return the supervisor's last record. Raises CommandError, SupervisorLostError.
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
     the command line of a kernel of the virtual engine, that world runs on this kernel."""
@@ -73,7 +73,7 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Put each record into the queue as it comes, and None at the end. Wake the main thread each time."""
+    """Queue each record of the supervisor, and then None. Wake the main thread by SIGCHLD each time."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
@@ -94,7 +94,7 @@ class _Session:
         self._captured: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on and follow the command's stops until it has ended; return its last record."""
+        """Pass signals on, and stop when the command stops, until it has ended. Return the last record."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -117,8 +117,8 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record from the supervisor. Return the record if it ends the report on a command outside a
-        world. Raises CommandError."""
+        """Act on a record from the supervisor. Return it if it is the last one on a command outside a world,
+        otherwise None. Raises CommandError if the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -135,13 +135,13 @@ class _Session:
                 # Records about the world's packets and files follow, or the reason why there are none.
                 self._ended = record
             case "ended":
-                # The supervisor may continue for processes that the command left running.
+                # Do not wait: the supervisor may continue for processes that the command left running.
                 self._supervisor.returncode = 0
                 return record
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the last record of a world that has ended. Raises SupervisorLostError if there is none."""
+        """Return a world's `ended` record after the last record. Raises SupervisorLostError without it."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._captured

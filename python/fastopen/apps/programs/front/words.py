@@ -14,7 +14,7 @@ IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
-# A reason in `not_helped` (crates/intercept/src/supervisor.rs).
+# One of the reasons by which `not_helped` counts calls (crates/intercept/src/supervisor.rs).
 MULTIPATH: Final = "its socket uses Multipath TCP"
 COLUMNS: Final = {
     "connections": "connections",
@@ -26,7 +26,7 @@ COLUMNS: Final = {
 
 
 def write_report(document: dict[str, Any], target: Console) -> None:
-    """Print the verdict, a table of servers, and notes."""
+    """Print the report on a command: the verdict, a table of servers, and notes."""
     target.print(Text(verdict(document["total"], document["not_helped"]), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(fitting_table(_grid(document["peers"]), target.width)[0])
@@ -53,7 +53,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a note for each unexpected fact about the connections, and one for counters that have grown."""
+    """Yield a note for each unexpected fact about the connections, and one on counters that have grown."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
