@@ -1,1 +1,1 @@
-"""Benchmark servers: run transactions at fixed rates or from some clients; measure latency and CPU time."""
+"""Benchmark servers: run transactions at fixed rates or from fixed numbers of clients, and measure them."""

@@ -1,4 +1,4 @@
-"""Read the settings of a server benchmark, and make its cells, and a job for each: a world with transactions.
+"""Read the settings of a server benchmark, and create its cells and the jobs that run its transactions.
 
 Options of the command and keys of TOML files have the same names."""
 
@@ -48,14 +48,14 @@ ARMS: Final[dict[ArmName, tuple[Literal["tcp", "tfo"], Literal["cold", "warm"] |
     "cold": ("tfo", "cold"),
     "warm": ("tfo", "warm"),
 }
-# The real time that a load may take. In virtual time, a second of transactions can take much longer.
+# The limit of a load in real time. A second of virtual time can take much longer than a second.
 TIMEOUT_US: Final = 3_600_000_000
-# The tolerance of the measured RTT in real time, when the machine also runs other programs.
+# The allowed error of the RTT that a world measures in real time, when other programs also run.
 RTT_TOLERANCE_US: Final = 5000
 
 
 def _listed(value: object) -> object:
-    """Return a list: from `10,100` on the command line, or from a list or a single value in a file."""
+    """Convert `10,100` from the command line, or a list or single value from a file, to a list."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list | tuple) else [value]
@@ -92,7 +92,7 @@ Counts = Annotated[
 
 
 class Bench(BaseModel):
-    """A server benchmark. All combinations of the values of its lists are run."""
+    """A benchmark's settings. All combinations of listed values are run. Times are in us, sizes in bytes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -138,7 +138,7 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a file (None: only defaults); apply `changes`. Raises InputError."""
+    """Read a packaged benchmark or file (None: defaults); apply changes except None. Raises InputError."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -161,7 +161,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error with options as its place, if all keys that the place names were given as options."""
+    """Return the error with option names as its place, if all keys in its place were given as options."""
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)
@@ -193,7 +193,7 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return the cells in the order of the table. Only warm arms have cells with a new key."""
+    """Return the cells in the order of the result's rows. Only the warm arm has cells with a new key."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)

@@ -46,7 +46,7 @@ ATTEMPTS: Final = 3
 
 @dataclass(frozen=True)
 class BenchFigure:
-    """A median over repeats, with its 95 % interval if there are enough repeats."""
+    """A median over `n` repeats with its 95 % confidence interval, which is None with too few repeats."""
 
     median: float
     interval: Interval | None
@@ -60,7 +60,7 @@ def figure(values: Iterable[float | None], seed: int) -> BenchFigure | None:
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
-    """Return the smallest value that `percent` % of the counted values do not exceed; None without values."""
+    """Return the nearest-rank percentile of a histogram (counts by value); None if the histogram is empty."""
     left = sum(histogram.values()) * percent / 100
     for value in sorted(histogram):
         left -= histogram[value]
@@ -75,15 +75,15 @@ def is_alone(core: ServerCore) -> bool:
 
 
 def threads_us(record: TransactionsRecord) -> float | None:
-    """Return the processor time of the server's threads per transaction."""
+    """Return the server threads' processor time per answered transaction, in us; None if unknown."""
     if record.core is None or not record.answered:
         return None
     return record.core.server_threads_us / record.answered
 
 
 def core_us(record: TransactionsRecord) -> float | None:
-    """Return the busy time of the server's core per transaction. None if other processes used this core, if
-    another core received the server's packets, or if nothing was measured."""
+    """Return the busy time of the server's core per answered transaction, in us. None if other processes used
+    this core, if another core received the server's packets, or if nothing was measured."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -91,7 +91,8 @@ def core_us(record: TransactionsRecord) -> float | None:
 
 
 def segments(record: TransactionsRecord) -> float | None:
-    """Return the server's TCP segments, in and out, per transaction. None with a flood or no response."""
+    """Return the server's TCP segments, in and out, per answered transaction. None with a SYN flood, or if no
+    transaction was answered."""
     if record.flood_syns or not record.answered:
         return None
     counted = record.counters.origins
@@ -100,7 +101,7 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """A cell and its valid records by repeat, with those of its baseline: the same cell without TFO."""
+    """A cell with its valid records by repeat, and the records of its baseline: the same cell without TFO."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -145,7 +146,7 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the median change of the threads' time, in percent of the baseline in the same repeat."""
+        """Return the median change of the server threads' time, in percent of the baseline in each repeat."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)
@@ -243,7 +244,7 @@ def run_bench(
 ) -> BenchResult:
     """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
 
-    `watch` gets the finished cell, and the numbers of done and all jobs. Raises InputError, MachineError."""
+    `watch` gets a cell's name and the numbers of done and of all jobs. Raises InputError, MachineError."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

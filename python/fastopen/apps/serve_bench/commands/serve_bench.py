@@ -165,7 +165,7 @@ def _print(done: BenchResult, server: str | None) -> None:
 
 
 def _published(done: BenchResult) -> Iterator[str]:
-    """Yield published rates next to the measured ones, and the benchmark's notes."""
+    """Yield a line with each published rate and the measured rates, and the benchmark's notes."""
     for arm, theirs in done.bench.published.items():
         ours = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
         shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in ours if rate is not None)
