@@ -132,7 +132,7 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host header or without token and cookie. Move a token to a cookie."""
+        """Refuse requests with a wrong Host or with neither token nor cookie. Turn a token into a cookie."""
         if self.request.host not in self.desk.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -146,7 +146,7 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode names of folders, which may not be UTF-8. A missing group of the address stays None."""
+        """Decode an argument. In the path, it may be the name of a folder that is not UTF-8, or None."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -158,18 +158,18 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load that the arguments of the request select for a comparison."""
+        """Return the run or load that the query of the request selects for a comparison."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
     def number(self, name: str, default: int) -> int:
-        """Return an argument that is a number of up to nine digits, or else the default."""
+        """Return the query argument `name` if it is a number of up to nine digits, or else `default`."""
         text = self.get_query_argument(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the address of a page of this server. It keeps the selected run or load, unless `arguments`
-        select another."""
+        """Return the URL of a page with the path `places` and the query `arguments`. It keeps the selected
+        run or load, unless `arguments` select another."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}
@@ -196,7 +196,7 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with a part of a page, within a whole page for readers without scripts."""
+        """Finish the response with `html`: alone for browse.js, within a whole page for other clients."""
         if self.is_part:
             self.send(html)
         else:

@@ -88,7 +88,7 @@ async def nowhere(_: Guarded, *__: str) -> None:
 
 
 async def asset_file(at: Guarded, name: str) -> None:
-    """Send the style or the script of all pages."""
+    """Send the style sheet or the script, which all pages share."""
     if name == "style.css":
         at.set_header("Content-Type", "text/css; charset=utf-8")
         at.finish(asset("report.css") + asset("browse.css", PACKAGE))
@@ -112,7 +112,7 @@ async def runs(at: Guarded) -> None:
 
 
 def _size(count: int) -> str:
-    """Format a size, rounded to three digits."""
+    """Format a number of bytes, rounded to three significant digits."""
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
@@ -318,7 +318,7 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
-    """Return the two loads to compare, each with its run's name. Both may belong to one run."""
+    """Return the two loads that the query names, each with its run's name. Both may belong to one run."""
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
     one = await _load(at, first, at.number("a_load", 0))
     return (first, one), (second, await _load(at, second, at.number("b_load", 0)))

@@ -1,4 +1,4 @@
-"""Keep data read from runs until their files change: summaries, outlines, results and figures."""
+"""Cache data that was read from runs, until the runs' files change: summaries, results and figures."""
 
 import asyncio
 import os
@@ -75,15 +75,15 @@ class Outline:
 
 
 class _Memory:
-    """A cache of values that were read from runs. It drops a value when the file of its run changes, and the
-    least recently used values if there are more than `most`."""
+    """A cache of values that were read from runs. A value is read again after its run's file has changed. If
+    there are more than `most` values, the least recently used ones are dropped."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
         self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
 
     async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
-        """Return the value `name` of the run in `folder`. `read` gets a value that is not in the cache."""
+        """Return the value `name` of the run in `folder`, from the cache or else from `read`."""
         key = (name, folder, _stamp(folder))
         task = self._tasks.get(key)
         if task is None:
@@ -129,7 +129,7 @@ class Kept:
 
     async def _summary(self, folder: Path) -> RunSummary:
         found = await self._small.get("summary", folder, summary_of)
-        # The file does not change when its writer ends, so read the status again.
+        # The file does not change when the process that writes it ends, so read the status again.
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
@@ -177,7 +177,7 @@ class Kept:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that changes with the run's file, or with its write-ahead log."""
+    """Return a value that changes when the run's file or its write-ahead log changes."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -1,4 +1,4 @@
-"""Read loads of a run: the progress with the latest loads, and single loads with the evidence of kernels."""
+"""Read a run's progress with its latest loads, and single loads with the evidence from the kernels."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The number of last loads from which the pace is computed.
+# The number of latest loads from which the pace of a run is computed.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 MISSING: Final = "-"
@@ -33,9 +33,9 @@ class Progress:
     attempts: int
     faults: int
     latest: tuple[LoadRow, ...]
-    """The last loads that were written, the last one first."""
+    """The loads that were written last, the newest first."""
     seconds_left: float | None
-    """Estimated from the last loads; None if the pace is unknown, the run is inactive, or no load is left."""
+    """The estimated time to the end; None if the pace is unknown, the run is inactive, or no load is left."""
 
     @property
     def running(self) -> bool:
@@ -91,7 +91,7 @@ class OneLoad:
     others: tuple[tuple[str, int], ...]
     """Names and numbers of the job's other loads: other arms of the same repeat, and other attempts."""
     neighbours: tuple[int | None, int | None]
-    """Numbers of the loads that were written before and after this load; None if there are none."""
+    """The numbers of the loads that were written just before and after this load, each None if missing."""
 
     @property
     def shown(self) -> Shown | None:
@@ -175,7 +175,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Return a row as a table of its names and values, without the load's number and missing values."""
+    """Return a row as a table of column names and values, without the load's number and missing values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

@@ -25,7 +25,7 @@ async def serve(
 ) -> None:
     """Serve the runs of a folder until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
-    `announce` gets the address of the ready server. Raises InputError if `port` (0: any) cannot be used."""
+    `announce` gets the URL when the server is ready. Raises InputError if `port` (0: any) cannot be used."""
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:

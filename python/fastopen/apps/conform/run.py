@@ -1,4 +1,4 @@
-"""Build packetdrill, run its scripts on a kernel, and sort the results: passed, failed, or not here."""
+"""Build packetdrill, run its scripts on a kernel, and classify the results: passed, failed, or not here."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from fastopen.engines.kernels import Kernel
 
 SOURCE: Final = Path("gtests/net/packetdrill")
 PROGRAM: Final = "packetdrill"
-# Debian's package for each program that its makefile calls.
+# The Debian packages of each program that packetdrill's makefile calls.
 TOOLS: Final = {"gcc": "gcc libc6-dev", "make": "make", "bison": "bison", "flex": "flex"}
 SHOWN_LINES: Final = 3
 TIME: Final = Path(__file__).with_name("passing_time.h")
@@ -32,7 +32,7 @@ SCRIPT_S: Final = 120
 def packetdrill(folder: Path) -> Path:
     """Return the path of packetdrill. Build it from `folder` unless it is in the user's cache.
 
-    Raises InputError for a folder without its source, and MachineError if the build fails."""
+    Raises InputError for a folder without packetdrill's source, and MachineError if the build fails."""
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"
@@ -101,7 +101,7 @@ class ScriptResult:
     script: str
     outcome: ScriptOutcome
     why: str
-    """Packetdrill's message, or the known reason of the failure; empty if the script passed."""
+    """Packetdrill's message, or the known reason for the failure; empty if the script passed."""
     took_ms: int | None = None
     syn_data_acked: int | None = None
     """The number of handshakes in the script that acknowledge SYN data; None unless the script passed."""
@@ -135,7 +135,7 @@ class Conformance:
         )
 
     def groups(self) -> dict[str, list[ScriptResult]]:
-        """Return the results by the folder of their scripts, and then all of them."""
+        """Return the results by the folder of their scripts, and then all results under the key `all`."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
@@ -238,7 +238,7 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return why a script failed: it took too long, or packetdrill's message, which begins with its name."""
+    """Return the reason for a failure: the time limit, or packetdrill's message from the file's name on."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

@@ -12,8 +12,8 @@ from fastopen.common.errors import InputError
 from fastopen.engines.kernels.manifest import SCRIPTS
 from fastopen.engines.kernels.store import version_key
 
-# The arguments that the scripts' own runners give (packetdrill's run_all.py; ksft_runner.sh of the kernel's
-# source). defaults.sh sets the key that gives these cookies for these addresses.
+# The arguments that the scripts' own runners pass: packetdrill's run_all.py, and the kernel's ksft_runner.sh.
+# The cookies result from these addresses and the key that defaults.sh sets.
 DEFINITIONS: Final = (
     *("--send_omit_free", "--ip_version=ipv4", "--local_ip=192.168.0.1", "--gateway_ip=192.168.0.1"),
     *("--netmask_ip=255.255.0.0", "--remote_ip=192.0.2.1"),
@@ -41,7 +41,7 @@ _SEGMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class Script:
-    """A script in the work folder. `name` is for people; `path` is relative to the work folder."""
+    """A script in the work folder. `name` is shown to users; `path` is relative to the work folder."""
 
     name: str
     path: Path
@@ -52,8 +52,7 @@ class Script:
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
-        """Return packetdrill's arguments. They leave out options that the script sets, because arguments
-        would override these."""
+        """Return packetdrill's arguments without options that the script sets, which they would override."""
         own = set(_OPTION.findall(self.text))
         given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
         return [argument for argument in given if argument.split("=")[0] not in own]
@@ -113,7 +112,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a folder. All copies can be executed and removed, whatever the permissions of the originals."""
+    """Copy a folder, and make all copies executable and removable whatever the originals' permissions."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)

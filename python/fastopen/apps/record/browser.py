@@ -1,4 +1,4 @@
-"""Load pages in Chromium, each in a fresh profile, and record their events of the DevTools protocol."""
+"""Load pages in Chromium, each in a fresh profile, and record the DevTools protocol's events."""
 
 import base64
 import os
@@ -36,7 +36,7 @@ MAX_REQUESTS: Final = 20_000
 STEP_MS: Final = 50
 TURN_MS: Final = 8000
 HANDSHAKE_TIMEOUT_S: Final = 3.0
-# The size of the page in a window of Chromium in a world (docs/dev/chromium.md).
+# The viewport of Chromium's window in a world (docs/dev/chromium.md).
 VIEWPORT: Final["ViewportSize"] = {"width": 1366, "height": 681}
 
 
@@ -85,7 +85,7 @@ class Recorder(Closing):
         return self._browser.version
 
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
-        """Load a page until its load event, then until no request is open.
+        """Load a page, wait for its load event, then until no request is open, and return the recording.
 
         Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError."""
         from playwright.sync_api import Error
@@ -125,7 +125,7 @@ class Recorder(Closing):
 
 
 def _wait_for_turn(page: "Page") -> None:
-    """Raise LoadError if a script blocks the page for TURN_MS: later calls would not return."""
+    """Raise LoadError if a script blocks the page for TURN_MS: later calls to the page would not return."""
     from playwright.sync_api import TimeoutError as TimedOut
 
     try:
@@ -169,13 +169,13 @@ def _said(error: Exception) -> str:
 
 
 def _why_it_ended(message: str) -> str:
-    """Return Chromium's fatal error if Playwright reports it, else the first line of the message."""
+    """Return Chromium's fatal error from Playwright's message, or the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake, in ms, with each host for which no handshake was recorded."""
+    """Measure a TCP handshake with each host without a recorded one. Return the times in ms by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

@@ -1,4 +1,4 @@
-"""Assemble the events of Chromium's DevTools protocol into requests as the events come.
+"""Assemble events of Chromium's DevTools protocol into requests and responses while a page loads.
 
 The protocol: https://chromedevtools.github.io/devtools-protocol/tot/Network/"""
 
@@ -29,7 +29,7 @@ class NetworkExchange:
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
-    """The size of head and body on the wire."""
+    """The size of the response's head and body on the wire."""
     failed: str | None = None
     redirected: bool = False
     body: tuple[str, bool] | None = None
@@ -53,7 +53,7 @@ class Log:
     """The size of all bodies that have arrived so far, before decoding."""
     _current: dict[str, NetworkExchange] = field(default_factory=dict)
     _sent: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
-    """The header fields from the network stack by the id of requests, in the order of redirects."""
+    """The header fields that were sent, by request id: one entry for each redirect, in order."""
     _got: defaultdict[str, deque[Mapping[str, str]]] = field(default_factory=lambda: defaultdict(deque))
 
     def on_event(self, name: str, event: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Log:
         return sum(one.ended is None for one in self.exchanges)
 
     def give_heads(self) -> None:
-        """Move the header fields to their requests. Call this once, when all events have come."""
+        """Move the sent and received header fields to their requests. Call this after the last event."""
         for one in self.exchanges:
             if one.on_the_wire:
                 sent, got = self._sent[one.id], self._got[one.id]

@@ -22,9 +22,9 @@ class Loaded:
     title: str
     log: Log
     handshakes_ms: Mapping[str, float] = field(default_factory=dict)
-    """Times in ms of TCP handshakes with hosts whose requests recorded none, measured after the load."""
+    """TCP handshake times in ms by host, measured after the load for hosts without a recorded handshake."""
     screenshot: bytes | None = None
-    """A PNG of what the browser showed."""
+    """A PNG of the page after the load; None if none was taken."""
 
 
 def har_of(pages: Sequence[Loaded], browser: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _timings(exchange: NetworkExchange) -> dict[str, float]:
         timing[f"{name}Start"] for name in ("dns", "connect", "send") if timing.get(f"{name}Start", -1) >= 0
     ]
     queued = (timing["requestTime"] - asked_s) * 1000 + min(begins, default=0)
-    # The time of the head's first byte, if the browser reports it, or else of the head's last byte.
+    # The time of the response's first byte, if the browser reports it, or else of its head's last byte.
     answered = timing.get("receiveHeadersStart", -1)
     answered = answered if answered > 0 else timing["receiveHeadersEnd"]
     ended = timing["receiveHeadersEnd"] if ended_s is None else (ended_s - timing["requestTime"]) * 1000
@@ -159,7 +159,7 @@ def _request(exchange: NetworkExchange) -> dict[str, Any]:
 def _response(exchange: NetworkExchange) -> dict[str, Any]:
     response = exchange.response or {}
     fields = _headers(exchange.got or response.get("headers", {}))
-    # Chromium's figure for a response is the number of bytes up to the end of its head: the head's size.
+    # In a response, Chromium's `encodedDataLength` counts the bytes up to the end of the head.
     head = int(response.get("encodedDataLength") or 0)
     wire = int(exchange.received_bytes or 0)
     body = 0 if exchange.redirected else max(0, wire - head)
@@ -186,7 +186,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
 
 
 def _size(text: str, encoded: bool) -> int:
-    """Return the size of the content in bytes, decoded if it is base64."""
+    """Return the size of the content in bytes, after decoding if `text` is base64 (`encoded`)."""
     return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
 
 

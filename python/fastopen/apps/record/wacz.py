@@ -74,7 +74,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
 
 
 def _event(line: str) -> Any:
-    """Parse the event of a line; None for lines before and after the events."""
+    """Parse a line of the log as an event. Return None for lines before and after the events."""
     try:
         event = json.loads(line[: line.rindex("}") + 1])
     except ValueError:
@@ -135,7 +135,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
     }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as whole:
-        # Do not compress files again that are compressed: readers of the archive seek in them by offset.
+        # Store compressed files as they are: readers of the archive seek in them by offset.
         for path, data in {**files, "datapackage.json": json.dumps(package, indent=2).encode()}.items():
             small = zipfile.ZIP_STORED if path.endswith((".gz", ".png")) else zipfile.ZIP_DEFLATED
             whole.writestr(path, data, small)
@@ -148,7 +148,7 @@ def picture_of(page: int) -> str:
 
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
-    """Return the archive, and its index with a line for each response."""
+    """Return the WARC archive, and its CDXJ index with a line for each response."""
     from warcio.statusandheaders import StatusAndHeaders
     from warcio.warcwriter import WARCWriter
 

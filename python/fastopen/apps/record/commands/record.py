@@ -103,7 +103,7 @@ def _check_writable(output: Path, *, replace: bool) -> None:
 
 
 def _pages(arguments: list[str]) -> list[str]:
-    """Return the URLs, with lists of pages replaced by their URLs. Raises InputError."""
+    """Return the arguments as URLs, with .pages files replaced by the URLs in them. Raises InputError."""
     found: list[str] = []
     for argument in arguments:
         path = Path(argument)
