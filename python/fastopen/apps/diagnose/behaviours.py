@@ -23,7 +23,7 @@ class Behaviour:
     """A behaviour of a path, server or setting."""
 
     name: str
-    """The value of `--path`, or a name that only this module has."""
+    """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
     does: str
     """The action in words, such as `the path drops SYNs with data`."""
     costs: str
@@ -94,5 +94,5 @@ BEHAVIOURS: Final = {
 
 
 def named(*names: str) -> tuple[Behaviour, ...]:
-    """Return the behaviours with these names."""
+    """Return the behaviours with these names, in this order. Raises KeyError for an unknown name."""
     return tuple(BEHAVIOURS[name] for name in names)

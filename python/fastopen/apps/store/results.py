@@ -16,7 +16,7 @@ from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""The number of results that are repeated together, in the same kernels."""
+"""The maximum number of results that are repeated together, in the same kernels."""
 
 
 @dataclass
@@ -85,11 +85,11 @@ class Pruning:
     bytes: int | None = None
     """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the Maker (program and kernel) whose results are kept; None: those of any Maker."""
+    """The digest of the Maker (program and kernel) whose results to keep; None: keep any Maker's."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged and selected files. Return their number and their size in bytes. Raises InputError."""
+    """Remove damaged and selected files. Return their number and total size in bytes. Raises InputError."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):

@@ -1,1 +1,1 @@
-"""Compare fastopen with recorded page loads, and with itself."""
+"""Compare fastopen's page loads with recordings, and with each other across engines, clients and networks."""

@@ -55,7 +55,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """PNGs by the word for them in file names: `recorded` and `replayed`."""
+    """The PNGs `recorded` and `replayed`, by these words in their file names; None if there is none."""
 
     @property
     def asked_percent(self) -> float:

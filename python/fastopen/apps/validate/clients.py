@@ -26,7 +26,7 @@ from fastopen.workflows.page_loads import last_records
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
-# A load, and the number of resources that the browser's page cannot reproduce. None without a load.
+# A load, and the number of resources that synthetic bodies cannot reproduce; None if there was no load.
 Found = tuple[LoadRecord, int] | None
 
 
@@ -47,7 +47,7 @@ class ClientComparison(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why a load is invalid, each with the client."""
     unlike: int
-    """The number of resources that the browser's page cannot reproduce: left out, relocated, or early."""
+    """The number of resources that the browser's synthetic bodies leave out, relocate, or request early."""
 
     @property
     def same_requests(self) -> bool:
@@ -118,7 +118,7 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Yield a comparison for each arm, of the last attempt of each load."""
+    """Yield a comparison of the clients for each arm, from the last attempt of each load."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):
@@ -166,7 +166,7 @@ def _plt_ms(found: Found) -> float | None:
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Return the median times (None if a sample lacks one), the largest counts, and all URLs and reasons."""
+    """Combine samples: median times (None if one is missing), largest counts, and all URLs and reasons."""
 
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]
@@ -185,7 +185,7 @@ def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
 
 
 def _median_percent(found: list[ClientComparison]) -> float | None:
-    """Return the median absolute difference in percent of the loader's PLT; None if none is known."""
+    """Return the median absolute difference in percent of the loader's PLT; None without any difference."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
 

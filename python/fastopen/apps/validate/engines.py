@@ -92,12 +92,12 @@ class EngineComparison(TwoTimes):
 
     @property
     def session(self) -> str | None:
-        """Return the TLS session; None for cleartext."""
+        """Return the kind of TLS session (none, resumed, early); None for cleartext."""
         return None if self.setup.tls is None else self.setup.tls.session
 
     @property
     def flight(self) -> str:
-        """Return the HTTP version and the session in words."""
+        """Return the HTTP version and the TLS session, such as `HTTP/3, session early`."""
         version = f"HTTP/{self.setup.origins.http}"
         return version if self.session is None else f"{version}, session {self.session}"
 
@@ -107,7 +107,7 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return how much longer the PLT is with the program's link than with the kernel's, in ms."""
+        """Return the PLT with the program's link minus the PLT with the kernel's, in ms; None if unknown."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
@@ -130,7 +130,7 @@ class EngineComparison(TwoTimes):
             one.syn_data_connections / max(one.connections, 1)
             for one in (self.host, self.virtual, self.program_link)
         ]
-        # On the host, milliseconds decide if a late connection is still used, so one per load may differ.
+        # On the host, milliseconds decide if a late connection is used, so one connection a load may differ.
         if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
             return "evidence differs"
         return ""
@@ -166,7 +166,7 @@ class EngineComparison(TwoTimes):
 def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
-    """Load a page over networks, versions of HTTP and sessions on both engines. Raises MachineError."""
+    """Load a page on both engines, and yield a comparison for each cell. Raises MachineError."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],
@@ -210,7 +210,7 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map each cell to a flag per connection that carried a request: True if its SYN carried data."""
+    """Map each cell's index to flags of connections that carried requests: True if the SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -263,7 +263,7 @@ def engines(
     if not imported:
         raise InputError("no page given", "--pages")
     networks = _networks(rtt, down, up, unlimited=unlimited)
-    # More jobs in parallel would disturb each other, and differences of milliseconds matter.
+    # More jobs than cores would disturb each other, and differences of milliseconds matter.
     most = jobs or len(os.sched_getaffinity(0))
     found: list[EngineComparison] = []
     with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
@@ -292,7 +292,7 @@ def engines(
 def _setups(http: str, session: str | None, profile: str) -> list[Setup]:
     if session is None and "3" not in http.split(","):
         return setups_asked(http=http, profile=profile, tls="none")
-    # This key share gives a ClientHello that fits into a SYN.
+    # With this key share, the ClientHello fits into a SYN.
     return setups_asked(http=http, profile=profile, session=session or "none", key_share="x25519")
 
 

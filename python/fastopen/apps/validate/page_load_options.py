@@ -1,4 +1,4 @@
-"""Define the options shared by commands that compare single page loads: engine, order, one network."""
+"""Define the options that `fastopen validate` commands share: engine, seed, kernel, jobs and one network."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +14,7 @@ from fastopen.workflows.page_loads import PageLoads
 
 @dataclass(frozen=True)
 class PageLoadOptions:
-    """The options that decide how loads are run. `with_settings` adds them to a command."""
+    """The options for running page loads, which `with_settings` adds to a command."""
 
     engine: Annotated[str, typer.Option(help="virtual or host.")] = "virtual"
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of loads and of loss.")] = 1

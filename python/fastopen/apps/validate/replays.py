@@ -76,7 +76,7 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replay each recording, on the host `repeats` times, and use the median. Raises MachineError."""
+    """Replay recordings, on the host `repeats` times for the median, and compare. Raises MachineError."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []
@@ -155,7 +155,6 @@ class RecordingsByDefault(TyperGroup):
     """A group of commands whose first argument is a recording if it is not a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the command `recordings` if the first argument is not a command."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [RECORDINGS, *args]
         return super().parse_args(ctx, args)
@@ -213,7 +212,7 @@ def recordings(
 
 
 def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
-    """Return the pages of readable files, and the number of the other files, which are reported."""
+    """Return the pages of readable files, and the number of unreadable files, after reporting them."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:

@@ -1,4 +1,4 @@
-"""Define `fastopen validate transfer`: predict a page's loads over other networks, and compare with loads."""
+"""Define `fastopen validate transfer`: predict loads over other networks, and compare with real loads."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,11 +44,11 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """The predicted load time of a page over a network with an arm, and the measured one of the browser."""
+    """A page's predicted load time over a network with an arm, and the browser's measured load time."""
 
     page: str
     before: Network
-    """The network over which the one load was recorded."""
+    """The network of the recorded load from which the prediction was made."""
     after: Network
     arm: ArmName
     client: str
@@ -101,7 +101,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """A validation: the network to load over, the networks to predict, and the settings of the loads."""
+    """A validation: the network of the recorded load, the networks to predict, and settings of the loads."""
 
     before: Network
     after: Sequence[Network]

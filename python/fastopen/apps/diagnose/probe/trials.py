@@ -29,7 +29,7 @@ Address = tuple[str, int] | tuple[str, int, int, int]
 PAUSE_S: Final = 0.2
 # The maximum number of connections with Fast Open. The kernel requests the cookie with the option's own
 # number, then with the experimental one (RFC 7413, section 7). The next connection uses the cookie. If that
-# fails, one more does so, in case of packet loss.
+# fails, one more connection uses it, in case of packet loss.
 FASTOPENS: Final = 4
 CONNECTIONS_MAX: Final = 1 + FASTOPENS + 2
 # The time after which a SYN or SYN-ACK is retransmitted (RFC 6298, section 2.1).
@@ -172,7 +172,7 @@ def _trial(
 
 
 class Handling(StrEnum):
-    """The fate of data in the SYN, the best one first."""
+    """The fate of data in the SYN, from the best to the worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -208,9 +208,9 @@ class Probed:
     """True if this machine's kernel has turned Fast Open off for a while, since it suspects a black hole."""
     rtt_ms: float | None = None
     answer_ms: float | None = None
-    """The time from the start to the first byte of the response, without data in the SYN."""
+    """The time from connect() to the first byte of the response, without data in the SYN."""
     answer_with_syn_data_ms: float | None = None
-    """The time to the first byte with data in the SYN; None unless the data was accepted and answered."""
+    """The same time with data in the SYN; None unless the data was accepted and answered."""
     trials: tuple[Trial, ...] = ()
 
     @property

@@ -38,7 +38,7 @@ _ROWS: Final = {
 
 
 def consistent(found: Probed) -> tuple[Behaviour, ...]:
-    """Return the behaviours that explain the findings equally well from this end's view; empty if unknown."""
+    """Return the behaviours that explain equally well what the client found; empty if none is known."""
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:

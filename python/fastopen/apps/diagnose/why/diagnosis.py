@@ -34,7 +34,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are its possible causes, which the counters of one end may not distinguish."""
+    """A finding. `rows` are its possible causes, which one host's counters may not distinguish."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -46,7 +46,7 @@ class Observation:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return the findings, settings and listeners first. `grown` maps counters to totals or growth."""
+    """Return findings on settings, listeners and counters. `grown` maps counters to their total or growth."""
     return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
 
 

@@ -1,4 +1,4 @@
-"""Read the facts about TCP Fast Open in this network namespace without root, and list unreadable facts."""
+"""Read the state of TCP Fast Open in this network namespace without root, and list unreadable facts."""
 
 import ctypes
 import json
@@ -161,7 +161,7 @@ def _asked(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this network namespace has MPTCP sockets. No file lists them, so all must be checked."""
+    """Return True if this network namespace has MPTCP sockets. No file lists these sockets."""
     rows = [line.split() for line in _lines("/proc/net/protocols")]
     return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
 

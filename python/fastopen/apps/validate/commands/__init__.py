@@ -1,1 +1,1 @@
-"""The commands that this app adds to `fastopen`, one module each."""
+"""Command modules, which `fastopen.cli.discovery` adds to the `fastopen` command line."""

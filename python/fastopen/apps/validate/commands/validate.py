@@ -1,4 +1,4 @@
-"""Define `fastopen validate`: compare fastopen with recorded page loads, and with itself."""
+"""Define `fastopen validate`: compare loads with recordings, and across engines, clients and networks."""
 
 from typing import Final
 
