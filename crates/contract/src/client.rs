@@ -74,7 +74,7 @@ impl ClientKind {
     }
 }
 
-/// The view of the page that a load measures.
+/// The page view that a load measures: the first view, or a repeat view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum View {

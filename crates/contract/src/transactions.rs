@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::records::{BothEnds, Invalid, LinkRecord};
 
-/// Transactions instead of a page load. Each transaction is a new connection, one request, and its response.
-/// The requests are for the page's resources in turn.
+/// A plan of transactions, which replace a page load. Each transaction is a new connection, one request, and
+/// its response. The requests are for the page's resources in turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsPlan {

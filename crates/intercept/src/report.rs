@@ -113,7 +113,7 @@ pub struct Traffic {
     pub overrun: bool,
 }
 
-/// The connections to one peer.
+/// The counts of the connections to one peer.
 #[derive(Debug, Serialize)]
 pub struct Peer {
     /// Address and port; `others` for all peers after the first thousand.

@@ -45,13 +45,13 @@ pub(crate) struct Supervisor {
     pub(crate) events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
-    /// The thread of the last held call.
+    /// A handle to the thread of the last held call.
     last_task: Option<Rc<Task>>,
     /// Open connections by `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
-    /// Set to report each connection in addition to the counts.
+    /// Collects a report on each connection, in addition to the counts; `None` for only the counts.
     pub(crate) observer: Option<Observer>,
     /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,

@@ -16,19 +16,19 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core) == Ok(true)).collect())
 }
 
-/// Keeps the calling thread, and everything that it starts later, on these cores.
+/// Keeps the calling thread, and the threads and processes that it starts later, on these cores.
 pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core))?;
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// Keeps the calling thread, and everything that it starts later, on its current core.
+/// Keeps the calling thread, and the threads and processes that it starts later, on its current core.
 pub fn stay() -> io::Result<()> {
     stay_on(&[sched_getcpu()?])
 }
 
-/// Returns the mask of one core in the kernel's notation: hexadecimal groups of 32 bits, highest first.
+/// Returns the CPU mask of one core in the kernel's notation: hexadecimal groups of 32 bits, highest first.
 pub fn mask(core: usize) -> String {
     let zeros = ",00000000".repeat(core / 32);
     format!("{:x}{zeros}", 1_u32 << (core % 32))

@@ -55,10 +55,10 @@ impl Error {
 /// An operation that can fail. Each operation whose errors callers match on has its own variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Operation {
-    /// [`namespace::enter_sandbox`].
+    /// Creating the namespaces of a sandbox ([`namespace::enter_sandbox`]).
     #[error("making user, mount, network and PID namespaces")]
     EnterSandbox,
-    /// [`route::RouteSocket::replace_route`].
+    /// Adding or replacing a route ([`route::RouteSocket::replace_route`]).
     #[error("adding the route to {}/{}", destination.0, destination.1)]
     AddRoute {
         /// Network address and prefix length in bits.
@@ -66,7 +66,7 @@ pub enum Operation {
         /// Congestion control algorithm that the route sets, if any.
         congestion_control: Option<String>,
     },
-    /// [`route::RouteSocket::add_qdiscs`].
+    /// Installing a queueing discipline ([`route::RouteSocket::add_qdiscs`]).
     #[error("putting {kind} on {interface}")]
     AddQdisc {
         /// Kind of the queueing discipline, such as `netem`.

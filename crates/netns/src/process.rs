@@ -61,7 +61,7 @@ pub fn tune_malloc() {
 /// A folder of mode 0700 in the system's folder for temporary files. A separate process, `cleanup`, creates
 /// and removes it, even if this process is killed. If `cleanup` is killed, this process removes the folder.
 /// If both are killed, the next process that creates a folder with this prefix removes it. A lock prevents
-/// that while this process or `cleanup` lives.
+/// this while this process or `cleanup` lives.
 pub struct PrivateFolder {
     path: PathBuf,
     /// Write end of an unused pipe. `cleanup` sees it closed when this process ends or drops it.

@@ -52,9 +52,9 @@ pub struct QdiscStats {
     pub dropped: u64,
 }
 
-/// Correction of each packet's length in bytes: the emulated link counts no Ethernet headers.
+/// Correction of each packet's length in bytes, because the emulated link counts no Ethernet headers.
 const OVERHEAD: i32 = -14;
-/// Packet limit of `netem`, more than any link holds.
+/// Packet limit of `netem`: more packets than any emulated link holds.
 const NETEM_LIMIT: u32 = 10_000_000;
 
 // Constants of include/uapi/linux/pkt_sched.h and rtnetlink.h.

@@ -74,7 +74,7 @@ const OLD: &str = "/.machine";
 /// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
-/// not apply to the machine's root user (`kernel/fork.c`), so [`limit_processes`] exists.
+/// not apply to the machine's root user (`kernel/fork.c`), so [`limit_processes`] limits its processes.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;

@@ -17,7 +17,7 @@ use crate::tcp::{LISTEN, TcpInfo};
 
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` of `include/uapi/linux/sock_diag.h`.
 const DESTROY_GROUPS: [u32; 2] = [1, 3];
-/// `SOCK_DIAG_BY_FAMILY` of the same file.
+/// `SOCK_DIAG_BY_FAMILY` of `include/uapi/linux/sock_diag.h`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `INET_DIAG_INFO` of `include/uapi/linux/inet_diag.h`.
 const INET_DIAG_INFO: u16 = 2;

@@ -15,7 +15,7 @@ const ATTRIBUTE_SERVER_V6: u16 = 2;
 const ATTRIBUTE_COOKIE: u16 = 10;
 const ATTRIBUTE_CLIENT_V4: u16 = 11;
 const ATTRIBUTE_CLIENT_V6: u16 = 12;
-/// `TCP_METRICS_GENL_VERSION` of the same file. The controller that looks up families has the same version.
+/// `TCP_METRICS_GENL_VERSION` of the same header file. The generic netlink controller has the same version.
 const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;

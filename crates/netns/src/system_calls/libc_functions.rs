@@ -17,7 +17,7 @@ fn result(answer: isize) -> isize {
     -1
 }
 
-/// A type of argument that fits into a register.
+/// A type of arguments that fit into one register each.
 trait Register {
     fn register(self) -> usize;
 }
