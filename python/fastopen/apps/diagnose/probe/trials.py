@@ -210,7 +210,7 @@ class Probed:
     answer_ms: float | None = None
     """The time from connect() to the first byte of the response, without data in the SYN."""
     answer_with_syn_data_ms: float | None = None
-    """The same time with data in the SYN; None unless the data was accepted and answered."""
+    """The time to the first byte with data in the SYN; None unless the data was accepted and answered."""
     trials: tuple[Trial, ...] = ()
 
     @property
