@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-# The signals to pass on to the command. All other signals keep their default effect.
+# The signals to pass on to the command. All other signals keep their usual effect.
 PASSED_ON: Final = {
     signal.SIGHUP,
     signal.SIGINT,
