@@ -28,11 +28,11 @@ def handshakes_in_a_row_ns(
     """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
 
     `handshake` returns the time span of a connection's handshake, or None if it does not count. A request can
-    wait for its initiator, for a handshake in progress with its origin, on any connection (late binding), for
-    the previous request, if its connection carries one request at a time, and for another request whose end
-    makes room for a new connection, and then for the handshake of this connection. Handshake times include
-    queueing on the link, so on a busy link they exceed the round trips. For a load that was seen only at the
-    origins, return the total time with any handshake in progress.
+    wait for its initiator, and for a handshake in progress on any connection to its origin (late binding). If
+    its connection carries one request at a time, it can wait for the previous request. On a new connection,
+    it can wait for the request whose end made room for this connection, and then for the handshake. Times
+    include queueing on the link, so on a busy link they exceed the round trips. For a load that was seen only
+    at the origins, return the total time with any handshake in progress.
     """
     if record.seen_at == "origins":
         # Origins cannot see dependencies, only the times with a handshake in progress.
@@ -68,7 +68,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """Finds the connection and the lookup that a request of a load used."""
+    """Finds the connection and the name lookup that a request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -77,17 +77,15 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the opening time of a request's connection, if the request could wait for the opening.
-
-        None without a connection, or for a request that was not the first on an HTTP/1 connection.
-        """
+        """Return the opening time of a request's connection, if the request could wait for the opening; None
+        without a connection, or for a request that was not the first on an HTTP/1 connection."""
         carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return the time span of the lookup that a request waited for to open its connection, or None."""
+        """Return the time span of the name lookup that delayed a request's new connection, or None."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
@@ -108,21 +106,20 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return for how many nanoseconds from `since_ns` to `until_ns` a handshake with the resolver ran."""
+        """Return the time between `since_ns` and `until_ns` with a handshake with the resolver under way."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return for how many nanoseconds a connection's own handshake lasted after `since_ns`; 0 if none."""
+        """Return the duration of a connection's own handshake after `since_ns`; 0 without a handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans of handshakes with a connection's origin, cut to `since_ns` and `until_ns`.
+        """Return the time spans between `since_ns` and `until_ns` of handshakes with a connection's origin.
 
-        Handshakes of other connections count, because a client that binds late may give a connection that was
-        opened for one request to a more urgent request.
-        """
+        Other connections count, because a client that binds late may use a connection that was opened for one
+        request for a more urgent request."""
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]

@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file. The complete file gets its final name. Only one process may write."""
+"""Create and open a run's SQLite file, which gets its final name when it is complete and has one writer."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 
-# The name of a run's file until the file is complete. If no process holds the folder's lock, the process was
+# The name of a run's file until the file is complete. If no process holds the folder's lock, the writer was
 # killed, and the file holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
@@ -30,7 +30,8 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file with `fill`. Return the file and its lock. Raises InputError and MachineError."""
+    """Create a run's file with content from `fill`. Return the connection to the file, and the folder's lock.
+    Raises InputError and MachineError."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ def create(
 
 
 def _check_usable(folder: Path) -> None:
-    """Raise InputError if a locked folder is not writable, or has files that are not of an unfinished run."""
+    """Raise InputError if a locked folder holds a run or files of the user, or is not writable."""
     if holds_run(folder):
         raise InputError("another process started a run there", str(folder), "repeat this command")
     # A merge copies packets before the run's file has its final name.
@@ -65,8 +66,8 @@ def _check_usable(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of an unfinished run. Packets are removed first: without the file UNFINISHED, the
-    folder would count as one with files of the user."""
+    """Remove the files of an unfinished run. Packets are removed first, because without the file UNFINISHED,
+    they would count as files of the user."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -136,7 +137,7 @@ class FolderLock(Closing):
     """A lock on a folder, as a context manager. The kernel frees the lock when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the lock. Raises InputError if another process holds it."""
+        """Acquire the lock. Raises InputError if another process holds it."""
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,9 +17,9 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
 
-# If this many first loads of an arm are all invalid for the same reason, its other loads will be, too.
+# If this many loads of an arm are invalid for one reason, and none is valid, the rest will be invalid, too.
 INVALID_ALIKE: Final = 3
-# Loads that the machine disturbed stop a run only after this number of rounds of all loads.
+# Loads that the machine disturbed stop a run only after this number of rounds, each of which repeats them.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 # The assumed time of the next round of repeats, as a multiple of the time that the last round took.
@@ -306,7 +306,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs with pending loads, in order, with only these loads and with the keys of `watched`."""
+    """Return the jobs that have pending loads, with only these loads and with the settings of `watched`."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -82,7 +82,7 @@ class Flattener:
 
     @classmethod
     def of(cls, run: RunReader) -> "Flattener":
-        """Create a flattener, and read the facts that all rows of the run share."""
+        """Create a flattener with the experiment, the cells and the pages of a run."""
         return cls(run.experiment(), run.cells(), run.pages())
 
     def page(self, row: LoadRow) -> Page:
@@ -155,7 +155,7 @@ class Flattener:
 
     def evidence(self, row: LoadRow, record: dict[str, Any]) -> Row:
         link, counters = record["link"] or {}, record["counters"]
-        # Records from before contract 2 lack these keys.
+        # Records from before version 2 of the contract lack these keys.
         given_up, cross = record.get("given_up") or {}, record.get("cross") or {}
         return (
             *(row.number, record["client_address"], record["cookies_before"]),

@@ -26,7 +26,7 @@ Load = tuple[str, str]
 _FIGURES: Final = (
     "valid, plt_ns, requests, connections, syn_data_connections, handshakes_ns, retransmitted, invalid"
 )
-"""Columns that a load in virtual time repeats exactly."""
+"""Columns that are equal for all repetitions of a load in virtual time."""
 _LOADS: Final = f"""
 SELECT jobs.id, loads.id, attempt, record_zlib, {_FIGURES}, started_unix_ms
 FROM loads JOIN jobs ON jobs.number = loads.job JOIN records ON records.load = loads.number
@@ -82,7 +82,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs to merge, in the state in which it was read."""
+    """One of the runs to merge, as it was when its loads were chosen."""
 
     folder: Path
     shard: Shard | None
@@ -203,7 +203,7 @@ class _Merging:
         Raises InputError if a load in virtual time differs from the same load taken from another part."""
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
-            if number is None:  # an attempt that is not taken, or a load that was written meanwhile
+            if number is None:  # an attempt that is not taken, or a load that was written after `look_at`
                 continue
             planned = self._planned[job]
             source, made = self._chosen[job, load]

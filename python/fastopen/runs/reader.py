@@ -156,7 +156,7 @@ class RunReader(Closing):
         return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """Return the number of planned repeats of each comparison."""
+        """Map each comparison to its number of planned repeats."""
         rows = self._rows(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )

@@ -1,4 +1,4 @@
-"""Define rows that represent loads without their records, lists of loads, and the names of a load's files."""
+"""Define rows with the main facts on loads, selections of loads for lists, and names of a load's files."""
 
 import re
 from dataclasses import dataclass

@@ -123,7 +123,7 @@ class RunStore(RunReader):
 
     @classmethod
     def put_in_order(cls, folder: Path) -> None:
-        """Move the content of a log that a killed writer left into the run's file, if possible."""
+        """Move the content of a killed writer's write-ahead log into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -132,8 +132,8 @@ class RunStore(RunReader):
         if self._disk is not None:
             self._disk.close()
         if self._lock is not None:
-            # Without a log, the run can be read from a read-only disk. SQLite refuses the change while
-            # another process reads.
+            # Without a write-ahead log, the run can be read from a read-only disk. SQLite refuses to leave
+            # this mode while another process reads.
             with contextlib.suppress(sqlite3.OperationalError):
                 self._database.execute(files.WITHOUT_JOURNAL)
         super().close()
@@ -224,7 +224,7 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, except those of first repeats without a finished load."""
+        """Remove planned loads that were not run, except in jobs of first repeats without a finished load."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

@@ -19,7 +19,7 @@ from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 
 Format = Literal["parquet", "csv", "har", "png"]
-# Number of rows that are kept in memory, and written as a row group. Readers read whole row groups.
+# Rows in a row group of Parquet, which is kept in memory until it is written, and which readers read whole.
 BATCH: Final = 50_000
 
 
@@ -50,8 +50,8 @@ def export(
     return count
 
 
-# Errors that can occur in converting a record that the world program did not write. Errors in Parquet's types
-# occur only at the end of a batch.
+# Errors in the conversion of a record that the world program did not write. Parquet reports values of a wrong
+# type only at the end of a batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]

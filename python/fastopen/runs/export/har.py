@@ -29,7 +29,7 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a load's HAR, without requests that never began. `addresses` maps hosts to addresses."""
+    """Return a load's HAR, without requests that never began. `addresses` maps host names to IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
@@ -174,7 +174,7 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
 
 
 def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """Return the connection of an entry, with the reports of both ends' kernels; empty if there is none."""
+    """Return an entry's fields about its connection, with both kernels' evidence; {} without a connection."""
     if connection is None:
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
