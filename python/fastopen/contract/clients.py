@@ -87,7 +87,7 @@ class ClientType:
     by_name_alone: frozenset[str] = frozenset()
     """HTTP versions and sessions that `--transports=all` omits, since some builds or commands lack them."""
     ours: bool = False
-    """True if the client is a part of fastopen, which can read its sockets and give it session tickets."""
+    """True if the client is part of fastopen: its sockets can be read, and it can get session tickets."""
     tickets_kept: int | None = None
     """Number of session tickets that the client keeps for a host, each for one connection; None: no limit."""
     reads_bodies: bool = True

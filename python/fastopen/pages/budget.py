@@ -30,13 +30,13 @@ _SEARCH_BYTES: Final = 50_000
 _BYTES_A_STEP: Final = 512
 # Values that are read from a file may use an eighth of the input's limit: by default 128 MiB of memory.
 _KEPT_SHARE: Final = 8
-# Steps for each entry, record or file.
+# Steps charged for each entry of a HAR, record of an archive, or file of a folder.
 ENTRY_STEPS: Final = 100
-# Steps for each line of a head or list.
+# Steps charged for each line of a head or list.
 LINE_STEPS: Final = 2
-# Steps for each position that is tried as the start of the next record after damage.
+# Steps charged for each position that is tried as the start of the next record after damage.
 GUESS_STEPS: Final = 20
-# Steps for each reference that is resolved.
+# Steps charged for each reference that is resolved.
 NAME_STEPS: Final = 5
 _BLOCK: Final = 2**20
 

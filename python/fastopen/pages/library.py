@@ -34,7 +34,7 @@ RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 class LeftOutWarning(UserWarning):
-    """An input could not be read, and was left out: a file of a folder or corpus, or a URL of a list."""
+    """Warning that an unreadable input was left out: a file of a folder or corpus, or a URL of a list."""
 
 
 def packaged_pages() -> dict[str, Path]:
@@ -212,9 +212,9 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (URL, place) for each line of a `.pages` list, except blank lines and comments (#). If a line
-    begins with a URL with a scheme, the text after the URL is ignored, because lists for sitespeed.io have
-    the page's name there."""
+    """Yield (URL, place) for each line of a `.pages` list, except blank lines and comments (#). After a URL
+    with a scheme, the rest of the line is ignored, because lists for sitespeed.io have the page's name
+    there."""
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):

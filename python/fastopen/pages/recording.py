@@ -8,7 +8,7 @@ from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.model import Page
 
 Carrier = Literal["one at a time", "streams", "quic"]
-"""One request at a time on a connection (HTTP/1.x), or streams over TCP (HTTP/2) or over QUIC (HTTP/3)."""
+"""Use of a connection: one request at a time (HTTP/1.x), or streams over TCP (HTTP/2) or QUIC (HTTP/3)."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Import pages from recordings. Each format has a module here and a row in FILES or FOLDERS.
 
-The module has `import_pages(path, lenient=..., progress=...)`; a module for folders also has `holds(folder)`.
+Each module has `import_pages(path, lenient=..., progress=...)`, and for folders also `holds(folder)`.
 """
 
 from importlib import import_module
@@ -19,11 +19,11 @@ FOLDERS: Final = ("mahimahi", "mirror")
 
 
 class NoPageError(InputError):
-    """The folder contains nothing that could be a page."""
+    """Raised if a folder contains nothing that could be a page."""
 
 
 def _format(name: str) -> Any:
-    # Imported late: importing the formats' libraries takes a quarter of a second, and most runs need none.
+    # Imported late: the formats' libraries take a quarter of a second, and most runs need none of them.
     return import_module(f"{__name__}.{name}")
 
 

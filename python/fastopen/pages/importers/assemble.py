@@ -11,8 +11,8 @@ from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import MAX_RESOURCES, Initiators, Page, Phase, Resource, ResourceType
 from fastopen.pages.recording import ImportedPage, Recording
 
-# Maps the type of a resource to the types of the resources that may request it, in addition to documents.
-# OTHER_ASKERS holds the requesting types of all other resources.
+# Maps the type of a resource to the types of resources that may request it, in addition to documents.
+# OTHER_ASKERS has the requesting types for all types that are not listed here.
 ASKERS: Final[dict[ResourceType, tuple[ResourceType, ...]]] = {
     "font": ("stylesheet",),
     "image": ("stylesheet", "script"),
@@ -23,13 +23,13 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What led to an exchange: the initiator's index (None for the root), the number of the initiator's body
+    """The cause of an exchange: the initiator's index (None for the root), the number of the initiator's body
     bytes that must arrive first (None: all), and further facts."""
 
     by: int | None
     at_bytes: int | None = None
     type: ResourceType | None = None
-    """The type of the exchange that the reference implies; None if it implies no type."""
+    """The exchange's type according to the initiator's reference; None if the reference does not show it."""
     way: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
@@ -59,7 +59,7 @@ def page_of(
     recording: Recording | None = None,
 ) -> ImportedPage:
     """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
-    initiator. `notes` has the notes on the recording; the notes on the page's exchanges are added to them."""
+    initiator. The notes on these exchanges are added to `notes`, the notes on the recording."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

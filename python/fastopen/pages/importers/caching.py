@@ -11,7 +11,7 @@ from fastopen.pages.model import MAX_FRESH_S
 # 9111 section 4.2.2). As in Chromium, this holds only for these statuses.
 _HEURISTIC: Final = frozenset([200, 203, 206])
 _HEURISTIC_SHARE: Final = 10
-# Responses with these statuses and no lifetime are always fresh (ibid.; RFC 9110 sections 15.4.2, 15.4.9).
+# Without a lifetime, responses with these statuses stay fresh (RFC 9111 4.2.2, RFC 9110 15.4.2, 15.4.9).
 _FOR_GOOD: Final = frozenset([300, 301, 308, 410])
 _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
@@ -35,7 +35,7 @@ def freshness_of(
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     text = ",".join(value for name, value in headers if name == "cache-control").lower()
-    # Reversed, because the first value counts if a directive occurs twice.
+    # Reversed, because the first of several values of a directive counts, and a dict keeps the last.
     control = {name: value.strip() for name, value in reversed(_DIRECTIVE.findall(text))}
     if "no-store" in control:
         return Freshness(0)
@@ -60,7 +60,7 @@ def _fresh_s(
         return max(int(control["max-age"]) - age_s, 0)
     expires = coerce.header(headers, "expires")
     if expires is not None:
-        # An invalid date counts as a time in the past (section 5.3).
+        # An invalid date counts as a time in the past (RFC 9111 section 5.3).
         return max(_seconds(date_ms, coerce.moment_ms(expires)) - age_s, 0)
     if status in _FOR_GOOD:
         return MAX_FRESH_S

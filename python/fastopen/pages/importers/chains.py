@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from fastopen.pages.importers.exchange import Exchange
 
-# Recorders round to ms and use several clocks, so the next request may seem to start this much too early.
+# Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
 _CLOCK_SLACK_MS = 10.0
 # In Chrome, a request starts when the page makes it. It may then wait this long until its preflight is sent.
 _PREFLIGHT_HELD_MS = 30_000.0
@@ -65,7 +65,7 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def in_time(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: by start, then by steps of the chain (redirect before target), then as recorded."""
+    """Return a sort key: start, steps in the chain (redirect before target), order in the recording."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
@@ -75,7 +75,7 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each entry to the latest end among this entry and the entries that it led to."""
+    """Map each entry to the latest end of this entry and of the entries that it led to."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 Pairs = Sequence[tuple[str, str]]
-# A day. No recording of a page lasts longer; recorders write larger numbers for "never" and "unknown".
+# A day. No recording of a page lasts longer. Recorders write larger numbers for "never" and "unknown".
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _FRACTION: Final = re.compile(r"([.,]\d{6})\d+")
@@ -16,7 +16,7 @@ _YEAR_9999_MS: Final = 253_402_300_000_000.0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object, otherwise an empty object."""
+    """Return `value` if it is a JSON object, otherwise an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 

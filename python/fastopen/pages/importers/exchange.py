@@ -13,7 +13,7 @@ from fastopen.pages.importers.coerce import Pairs
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, ResourceType
 
-# Assumed sizes of headers that were not recorded: the contract's defaults.
+# Assumed sizes of headers that were not recorded: the defaults of Resource.
 TYPICAL_REQUEST: Final = 400
 TYPICAL_RESPONSE: Final = 300
 # No known server accepts longer headers. A larger recorded size includes a body.
@@ -25,7 +25,7 @@ class Times:
     """Times of an exchange: moments in ms since 1970, durations in ms. None: not recorded."""
 
     start: float
-    """When the browser made the request, before the wait for a connection, the name lookup and handshakes."""
+    """Time at which the browser made the request, before the wait for a connection, lookup and handshakes."""
     sent: float
     first_byte: float
     end: float
@@ -33,7 +33,7 @@ class Times:
     tcp: float | None = None
     """Duration of the TCP handshake, without TLS."""
     connect: float = 0.0
-    """Duration of connecting, as recorded. It may include TLS."""
+    """Recorded duration of opening the connection, which may include TLS."""
     tls: float = 0.0
     wait: float | None = None
 
@@ -69,7 +69,7 @@ class Exchange:
     head: bytes | None = field(default=None, repr=False)
     """The head of the response as HTTP/1.1 text."""
     http: HttpVersion | None = None
-    """The HTTP version of the exchange."""
+    """The HTTP version that the recorder names; None: not known."""
     freshness: Freshness = UNKNOWN_FRESHNESS
     referer: str | None = None
     location: str | None = None
@@ -88,17 +88,17 @@ class Exchange:
     """True if an element or a frame made the request, so that the load event waits for the response."""
     pushed: bool = False
     connection: str | None = None
-    """The recorder's name for the connection."""
+    """The recorder's name for the connection that carried the request."""
     order: int = 0
     """The index of the exchange in the recording."""
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """An earlier exchange in the chain of `before`, and the number of steps since; None until computed."""
+    """An earlier exchange in the chain of `before`, and the number of steps to it; None: not computed yet."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """For a preflight: the request that it allows, which has the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """The guesses about this exchange, which are reported by each page that contains it."""
+    """The guesses about this exchange, which are added to the notes of each page that contains it."""
 
     @property
     def is_redirect(self) -> bool:
@@ -114,14 +114,14 @@ class Exchange:
 
     @property
     def at(self) -> Times:
-        """Return the times, which must have been recorded."""
+        """Return `times`, which must have been recorded."""
         assert self.times is not None
         return self.times
 
 
 @dataclass
 class PageHead:
-    """The facts that a recording has about a page itself; a file may have several pages."""
+    """A recording's facts about a page as a whole. A file may have several pages."""
 
     id: str
     title: str = ""
@@ -134,7 +134,7 @@ class PageHead:
     down_bit_per_s: int | None = None
     up_bit_per_s: int | None = None
     network: Mapping[str, Any] | None = None
-    """The emulated network in the format of a job, if fastopen recorded the page without TCP Fast Open."""
+    """The emulated network, as `network` of a job, if fastopen recorded the page without TCP Fast Open."""
     members: list[int] = field(default_factory=list)
     """The indices of the page's entries in the file."""
 

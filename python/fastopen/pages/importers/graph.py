@@ -15,7 +15,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
 from fastopen.pages.references import NameIndex, find_reference
 
-# Maps (exchange with the reference, reference as written, base URL) to the URL that is meant, or None.
+# Maps (exchange with the reference, reference as written, base URL) to the target's URL, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
@@ -34,7 +34,7 @@ class Graph:
         self.by_url: defaultdict[str, list[int]] = defaultdict(list)
         for index, exchange in enumerate(exchanges):
             self.by_url[exchange.url].append(index)
-        # Exchanges whose text cannot be unpacked, and exchanges that links lead to, found so far.
+        # The exchanges found so far whose text cannot be unpacked, and the exchanges that links lead to.
         self.unreadable: set[int] = set()
         self.linked: set[int] = set()
         # Maps exchanges to other URLs that lead to their responses: unrecorded choices of a picture, and URLs
@@ -106,12 +106,12 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return (target, edge) of each reference, in text order. Also collect links and alternatives."""
+        """Return (target, edge) of each reference, in text order. Also store links and alternatives."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
             return []
-        # Importing the parsers takes a tenth of a second, and not all inputs need them.
+        # Imported here because importing the parsers takes a tenth of a second, and not all inputs need them.
         from fastopen.pages.references.parsed import names_in
 
         names = names_in(text, exchange.type, coerce.charset(exchange.mime))
@@ -153,7 +153,7 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Add exchanges whose URLs occur in a text of the page, such as a script; return their indices."""
+        """Add exchanges whose URLs occur in a text of the page, such as a script. Return their indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

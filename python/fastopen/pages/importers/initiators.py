@@ -14,22 +14,23 @@ from fastopen.pages.model import Initiators, ResourceType
 from fastopen.pages.references import NameIndex, find_reference
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A document's parser makes requests while the document arrives and this long afterwards; later, scripts do.
+# A document's parser makes requests until this long after the document has arrived. Later, scripts do.
 _PARSING_MS: Final = 50.0
-# A parser that makes a request this long after its document ended was waiting for a script or stylesheet.
+# If a parser makes a request this long after its document ended, it waited for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
 _CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
-# Up to this number of searches, searching the texts takes less time than building an index of all texts.
+# Up to this number of searches, searching all texts takes less time than building an index of them.
 _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Find the initiators of entries. The entries must be in order of start, the root first."""
+    """Finds the initiators of entries. The entries must be in order of start, with the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """Prepare the search. `document` is the index of the main document, to which the root redirects."""
+        """Prepare the search. `document` is the index of the main document, at which the root's redirects
+        end."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -147,7 +148,7 @@ class InitiatorResolver:
             found = self._resolve(url, index)
             if found is not None:
                 return self.frames[found]
-            # To other hosts, browsers send only the origin as Referer (strict-origin-when-cross-origin).
+            # By default (strict-origin-when-cross-origin), the Referer to another host is only an origin.
             documents = self._by_origin.get(urls.origin_of(url)) if urls.target_of(url) == "/" else None
             if documents:
                 return documents[-1]
@@ -157,7 +158,7 @@ class InitiatorResolver:
         kinds = ASKERS.get(entry.type, OTHER_ASKERS)
         if entry.referer is not None:
             named = self._resolve(entry.referer, index)
-            # Apart from documents, only stylesheets appear as the Referer of their requests.
+            # Except for documents, only stylesheets appear as the Referer of the requests that they make.
             if named is not None and self._entries[named].type == "stylesheet":
                 return named
         document = self._entries[frame]
@@ -173,7 +174,7 @@ class InitiatorResolver:
 
 
 class TextIndex:
-    """Search the texts of entries for the URLs of other entries. The entries are in order of start."""
+    """Searches the texts of entries for the URLs of other entries. The entries must be in order of start."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries

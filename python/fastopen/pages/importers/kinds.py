@@ -49,14 +49,14 @@ _BY_MIME: Final[_Patterns] = (
     (re.compile(r"image/"), "image"),
     (re.compile(r"(audio|video)/"), "media"),
 )
-# Accept headers that imply a type. Browsers send special ones for documents, stylesheets and images.
+# Accept headers that imply a type. Browsers have a special value for documents, stylesheets and images.
 _BY_ACCEPT: Final[_Patterns] = (
     (re.compile(r"text/html|application/xhtml|application/xml,application/xhtml"), "document"),
     (re.compile(r"text/css"), "stylesheet"),
     (re.compile(r"image/"), "image"),
     (re.compile(r".*json"), "xhr"),
 )
-# MIME types that count if neither the patterns above nor the name of the file shows the type.
+# MIME types that decide if neither the patterns above nor the name of the file shows the type.
 _BY_VAGUE_MIME: Final[_Patterns] = (
     (re.compile(r"(text/html|application/xhtml\+xml)\Z"), "document"),
     (re.compile(r".*(json|/xml|\+xml)\Z"), "xhr"),
@@ -66,7 +66,7 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return `declared` or else the response's Content-Type, if valid, or else application/octet-stream."""
+    """Return `declared` or else the Content-Type in `got`, if valid, or else application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
     valid = (mime for mime in (declared, listed) if _TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
     return next(valid, "application/octet-stream")
@@ -98,7 +98,7 @@ def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
 
 
 def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
-    """Return True if an element or a frame requested a resource, so that the load event waits for it.
+    """Return True if an element or a frame made the request, so that the load event waits for the resource.
     `of_type` is the result of `type_of`."""
     if recorded is not None:
         return recorded not in _ASKED_FOR_BY_NO_ELEMENT

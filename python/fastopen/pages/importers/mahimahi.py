@@ -55,7 +55,7 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """Return the class of mm-webrecord's messages. The class declares texts as bytes and enumerations as
+    """Return the Protobuf class of mm-webrecord's files. It declares strings as bytes and enumerations as
     numbers, which have the same encoding."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
@@ -63,7 +63,7 @@ def request_response() -> Any:
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder is a recording, or if it has subfolders and all of them are recordings."""
+    """Return True if the folder is a recording, or has subfolders that are all recordings."""
     return _is_recording(folder) or bool(_recordings(folder))
 
 

@@ -44,8 +44,8 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange; None, counted in `notes`, if it cannot be part of a page. `body` is as sent,
-    without chunked framing. `lost_body_bytes` is the length of a body that was not kept."""
+    """Return the exchange; None, counted in `notes`, if a page cannot contain it. `sent` and `got` are
+    headers, `body` is without chunked framing, and `lost_body_bytes` is the length of a missing body."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:
@@ -93,7 +93,7 @@ def head_bytes(first_line: str, headers: Pairs) -> int:
 
 def without_chunks(body: bytes) -> bytes:
     """Remove chunked framing (RFC 9112 section 7.1) from a body. Return a body without framing unchanged."""
-    # Charge the budget by line ends: each chunk has one, and takes some microseconds.
+    # Charge the budget for line ends: each chunk has a line end, and takes some microseconds.
     budget.work(body.count(b"\n"))
     reader = ChunkedDataReader(io.BytesIO(body))
     parts = []

@@ -60,7 +60,7 @@ def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = si
 
 
 def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> ImportedPage | None:
-    """Return the page of a URL; None if the mirror does not have it. Raises InputError."""
+    """Return the page that a mirror has for a URL, or None. Raises InputError."""
     mirror = _read(folder, lenient, silent)
     known = mirror.lookup(url)
     return _pages(mirror, folder, (known,))[0] if known is not None else None
@@ -69,7 +69,7 @@ def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> Imported
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     mirror = _Mirror(Notes(), BodyStore())
     inside = folder.resolve()
-    # Without host folders (`wget -nH`), the name of the mirror's folder is the host, if it can be one.
+    # Without host folders (`wget -nH`), the mirror's folder has the name of the host, if it can be one.
     own_name = inside.name if _is_host(inside.name) else "mirror.example"
     files = [
         (f"{scheme}://{host.name if host != folder else own_name}/", host, path)
@@ -104,7 +104,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
 
 
 def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. `--protocol-directories` makes a folder for each scheme."""
+    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -116,7 +116,7 @@ def _host_folders(folder: Path) -> list[tuple[str, Path]]:
 
 def _is_host(name: str) -> bool:
     """Return True if a folder's name may be a host: localhost, or a name with a dot. wget writes the port
-    after a colon, or after a plus sign if file names cannot have colons."""
+    after a colon, or after a plus sign on file systems without colons."""
     plain = name.replace("+", ":", 1)
     return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
         urls.cleaned(f"http://{plain}/")
@@ -136,8 +136,7 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Add a file if its path is a valid URL. `host` is the folder of its host, `origin` the host's
-        URL."""
+        """Add a file if its path is a valid URL. `host` is its host's folder, `origin` the host's URL."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
@@ -180,8 +179,8 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """Return the URL of the exchange for `url`; None if there is none. The file's name may have an added
-        suffix (`.html`, `.css`), or be the MD5 of path and query."""
+        """Return the URL of the exchange for `url`; None if there is none. wget may have added a suffix to
+        the file's name (`.html`, `.css`), or replaced the name by the MD5 of path and query."""
         key = _key(url)
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")

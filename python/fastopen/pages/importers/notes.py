@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-# In the order of the output; `{n}` is the count.
+# The sentences, in the order of the output. `{n}` is the count.
 SENTENCES: Final = {
     # Content of a recording
     "broken": "broken entries left out: {n}",
@@ -77,7 +77,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of facts. The keys are keys of SENTENCES."""
+    """Counts of facts, with keys of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

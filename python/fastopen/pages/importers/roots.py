@@ -10,12 +10,12 @@ from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.exchange import Exchange
 
-if TYPE_CHECKING:  # importing the graph needs the libraries of archives
+if TYPE_CHECKING:  # graph imports brotli and zstandard, which HARs do not need
     from fastopen.pages.importers.graph import Graph
 
-# Types of parts of a page, which are never a page themselves.
+# Types of resources that are always parts of a page, never the page itself.
 _PARTS: Final = ("stylesheet", "script", "image", "font", "media")
-# A single request does not show that its Referer is a page: a frame's own Referer may be missing.
+# The Referer of only one request may be a frame whose own Referer is missing, instead of a page.
 _LEAST_REFERRERS: Final = 2
 # A document that leads to more exchanges than this, itself included, is a page and not an advertisement.
 _LEAST_REACH: Final = 5
@@ -73,7 +73,7 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of navigations (Sec-Fetch-Dest, since 2020), or else of the first document."""
+    """Return the indices of navigations (Sec-Fetch-Dest, sent since 2020), or else of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or [_head(graph, first)]
 
@@ -86,8 +86,7 @@ def navigated_or_widest(graph: Graph) -> list[int]:
 
 def all_wide(graph: Graph) -> list[int]:
     """Return the indices of the documents that lead to at least five other exchanges and belong to no other
-    page, or else of the document that leads to the most exchanges. Used for mirrors, which may contain many
-    pages."""
+    page, or else of the document that leads to the most exchanges. Used for mirrors of many pages."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()
@@ -107,7 +106,7 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     """Return (number of exchanges reached, index) of each possible root document, largest number first."""
     exchanges = graph.exchanges
     documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
-    # A document without a Referer is one that a person navigated to.
+    # A missing Referer shows that a person navigated to the document.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.named(i)), i) for i in free]
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))

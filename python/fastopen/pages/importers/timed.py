@@ -18,7 +18,7 @@ from fastopen.pages.rates import achieved_bit_per_s, link_bit_per_s, slow_start_
 from fastopen.pages.recording import Carrier, ImportedPage, RecordedExchange, Recording
 
 _CLOCK_SLACK_MS: Final = 1.0
-# A request that seems to start up to this long before the end of the previous response was sent after it.
+# If a request seems to start at most this long before the previous response ended, it started afterwards.
 _OVERLAP_SLACK_MS: Final = 2.0
 _SLOW_MS: Final = 2000.0
 # The load event fires at most this long after the last request that it waits for has ended.
@@ -26,9 +26,9 @@ _PROCESSED_MS: Final = 2000.0
 _MAX_EVENT_MS: Final = 10_000.0
 # Since clocks disagree, a document may seem to end this long before its page begins.
 _AHEAD_MS: Final = 20.0
-# The window for the highest rate of a recording.
+# Length of the window over which the highest rate of a recording is computed.
 _WINDOW_MS: Final = 200.0
-# If a body arrives in less time than this, the network may be the only reason for the time.
+# If a body arrives in less time than this, the network may explain the whole time.
 _SLOW_BODY_MS: Final = 500.0
 # The network explains a time if it accounts for at least this fraction of the time.
 _UNEXPLAINED: Final = 0.5
@@ -37,7 +37,7 @@ _UNEXPLAINED: Final = 0.5
 def page_with_times(
     exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges. `head` has the file's facts about the page itself."""
+    """Return the page of these exchanges. `head` has the file's facts about the page as a whole."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -76,7 +76,7 @@ def page_with_times(
             send_us=_us(servers.sending(index, round_trip)),
         )
     ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
-    # If processing before the load event is capped, no replay can have the recorded page load time.
+    # If processing before the load event is capped, no replay can reproduce the recorded page load time.
     reached = load_at is not None and load_at - ended <= _MAX_EVENT_MS
     plt_ms = load_at - ordered[0].at.start if load_at is not None and reached else None
     return page_of(
@@ -138,7 +138,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
 
 
 def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
-    """Move a root that arrived before its page began to the page's start, where browsers' times begin."""
+    """If the root arrived before its page began, move it to the page's start, where browsers' times begin."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -201,7 +201,7 @@ def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
-    """Return the connections that carried several requests at once."""
+    """Return the recorder's names of the connections that carried several requests at once."""
     spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in exchanges:
         if one.connection is not None:

@@ -9,7 +9,7 @@ import zstandard
 
 from fastopen.pages import budget
 
-# Bytes of a body that are unpacked and searched for references: a small body may unpack to any size.
+# Maximum number of bytes unpacked from a body and searched: a small body may unpack to any size.
 MAX_TEXT_BYTES: Final = 16 * 2**20
 _DAMAGE: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 
@@ -27,7 +27,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
         try:
             body = decode(body)
         except _DAMAGE:
-            # Markup and scripts have no bytes below 9 (tab), but the first bytes of most coded bodies have.
+            # Markup and scripts have no bytes below 9 (tab). Most coded bodies have some near the start.
             return body if body and all(byte >= 9 for byte in body[:512]) else None
         budget.spend(len(body))
     return body

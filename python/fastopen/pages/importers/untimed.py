@@ -12,7 +12,7 @@ from fastopen.pages.importers.roots import navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES
 from fastopen.pages.recording import ImportedPage
 
-# Types that documents seldom name. If nothing names such a resource, its initiator is guessed from ASKERS.
+# Types of resources that documents seldom refer to. Without any reference, ASKERS decides the initiator.
 _SELDOM_NAMED: Final = ("font", "xhr", "document")
 
 
@@ -63,7 +63,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
         if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
             continue  # a repeated request, made by another visit
         edges[index] = _guess(graph, edges, exchange)
-        # Exchanges to which this exchange refers belong to the page as well.
+        # The page also gets the exchanges to which this exchange refers.
         graph.grow(edges, [index])
         placed |= edges.keys()
 
@@ -79,7 +79,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is a stylesheet or document of the page, else by type."""
+    """Guess the initiator: the Referer if it is a stylesheet or document of the page, or else by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
             return Edge(named, None, None, "referer")

@@ -31,7 +31,7 @@ _DAMAGE: Final = (
     *(zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError),
     *(ValueError, struct.error),
 )
-# A list of 50,000 pages has some 10 MB.
+# A page list of 50,000 pages has some 10 MB.
 MAX_LIST_BYTES: Final = 16 * 2**20
 # A HAR without bodies, which `fastopen record` adds to the archive.
 _HAR: Final = "recording.har"
@@ -79,8 +79,8 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
-    """Return the pages of a WACZ by `fastopen record`. Times and initiators are from its HAR, body sizes and
-    responses from its archive."""
+    """Return the pages of a WACZ by `fastopen record`. Times and initiators are from the HAR in the WACZ,
+    body sizes and responses from its WARC files."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
@@ -100,7 +100,7 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page with this name, and with bodies, heads and body sizes of the responses in `answers`."""
+    """Return the page, renamed to `name`, with bodies, heads and body sizes of the responses in `answers`."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)
@@ -134,7 +134,7 @@ def _read(
 
 
 def _listed(container: zipfile.ZipFile) -> list[str]:
-    """Return the URLs of the listed pages in their order. Lines that cannot be read are ignored."""
+    """Return the URLs of the archive's page list, in order. Lines that cannot be read are ignored."""
     try:
         with container.open("pages/pages.jsonl") as file:
             data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)

@@ -41,7 +41,7 @@ _RECORD: Final = re.compile(rb"WARC/(?:0\.1[78]|1\.[01])\r?\n")
 _MEMBER: Final = re.compile(rb"\x1f\x8b\x08")
 # Drop warcio's warnings about spaces in URLs: standard error may show a progress bar.
 logging.getLogger("warcio").addHandler(logging.NullHandler())
-# Keys are protocols as in WARC-Protocol (ALPN names) and as in status lines.
+# Keys are protocols as in WARC-Protocol (ALPN names) or as in status lines.
 _VERSIONS: Final[dict[str, HttpVersion]] = {
     "http/1.0": "1.0",
     "h2": "2",
@@ -201,7 +201,7 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
 
 
 def _packed_as_one(file: IO[bytes]) -> bool:
-    """Return True if the file is compressed as a whole, instead of record by record as WARC recommends."""
+    """Return True if the file is compressed as a whole, not record by record as WARC recommends."""
     file.seek(0)
     start = file.read(_BLOCK)
     file.seek(0)
@@ -225,7 +225,7 @@ def _records(
     """Yield the records of the kinds in _KINDS, and for each warcinfo record its software's name or "".
     Raises InputError at a damaged record; with `lenient`, continues at the next record that can be found."""
     if not file.seek(0, io.SEEK_END):
-        return  # an empty file cannot be mapped
+        return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         start = 0
         while start < len(mapped):
@@ -262,7 +262,7 @@ def _records(
 
 
 def _said(error: Exception) -> str:
-    """Return a description of the damage, without the damaged bytes."""
+    """Return a description of the damage that does not contain the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -370,7 +370,7 @@ def _moment(record: _Record) -> float:
 
 
 def _body(raw: Any) -> bytes:
-    """Return a record's content. Raises ValueError if this unpacks to more than MAX_PIECE_BYTES."""
+    """Return a record's content. Raises ValueError if the content unpacks to more than MAX_PIECE_BYTES."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -381,8 +381,8 @@ def _body(raw: Any) -> bytes:
 
 
 def _status(response: _Record) -> tuple[int, Pairs]:
-    """Return the status and header fields of a response. Without an HTTP head, the status is 200 (for a
-    revisit 0), and Content-Type is the only field."""
+    """Return the status and header fields of a response. Without an HTTP head, the status is 200 (0 for a
+    revisit), and Content-Type is the only field."""
     if response.head is None:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.get("Content-Type"))]
     code = response.head.get_statuscode()
@@ -390,7 +390,7 @@ def _status(response: _Record) -> tuple[int, Pairs]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the URL, with an IP address replaced by the host name in the request's Host header, if any."""
+    """Return `url`, with an IP address replaced by the host name in the request's Host header, if any."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url

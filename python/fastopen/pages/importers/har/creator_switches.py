@@ -10,7 +10,7 @@ from fastopen.pages.importers import coerce
 
 @dataclass(frozen=True)
 class Writer:
-    """A program that writes HARs, recognised by the name of the HAR's creator, and its deviations."""
+    """A program that writes HARs, recognised by the creator's name in the HAR, and its deviations."""
 
     name: str
     """A regular expression for the creator's name."""
@@ -19,7 +19,7 @@ class Writer:
     tls_counted_twice: bool = False
     """True if `connect` includes TLS, as HAR 1.2 requires, but `time` adds `ssl` again."""
     load_event_of_inspector: bool = False
-    """True if `onLoad` counts from the start of the recording, not from the start of the page."""
+    """True if `onLoad` counts from the start of the recording instead of the start of the page."""
 
 
 UNKNOWN: Final = Writer("", "HAR 1.2")

@@ -26,8 +26,8 @@ _CERTIFICATE_CHECKS: Final = frozenset([
     "application/ocsp-request", "application/ocsp-response", "application/pkix-crl",
     "application/x-pkcs7-crl", "application/pkix-cert", "application/x-x509-ca-cert",
 ])  # fmt: skip
-# h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own QUIC versions, as recorders write them.
-# SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
+# Names of versions that recorders write: h2, h2c, HTTP/2, HTTP/2.0, h3, h3-29, HTTP/3, SPDY and Google's own
+# QUIC. SPDY counts as HTTP/2 and Google's own QUIC as HTTP/3, their successors.
 _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
     (re.compile(r"^(h3\b|http/3|quic|http/2\+quic)", re.IGNORECASE), "3"),
     (re.compile(r"^(h[23]\b|h2c|http/[23]|spdy|quic|http/2\+quic)", re.IGNORECASE), "2"),
@@ -46,7 +46,7 @@ def read_entry(
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
     """Return the exchange of an entry; None, counted in `notes`, if no load can repeat it. A missing start is
-    replaced by `previous`, the start of the previous entry, or else by `page_start`. Raises InputError."""
+    replaced by the start of the `previous` entry, or else by `page_start`. Raises InputError."""
     parts = _parts(raw, place)
     raw = parts.entry
     status = int(coerce.number(parts.response.get("status")) or 0)
@@ -142,7 +142,7 @@ def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> s
         coerce.text(coerce.mapping(parts.request.get("postData")).get("mimeType")),
         *(coerce.header(fields, "content-type") or "" for fields in (parts.sent, parts.got)),
     )
-    # The browser checked a certificate: OCSP, a CRL or an issuer's certificate.
+    # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
     return "certificate" if _CERTIFICATE_CHECKS & {mime, *map(kinds.essence, declared)} else None
 
 
@@ -165,7 +165,7 @@ def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return the recorder's name for the connection; None if there is no name. Chrome then writes 0."""
+    """Return the recorder's name for an entry's connection; None if there is none (Chrome then writes 0)."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -209,7 +209,7 @@ def _times(
 
 
 def _spent(timings: Mapping[str, float | None]) -> float:
-    """Return the sum of the parts of an entry's time in ms, without `ssl`, which is a part of `connect`."""
+    """Return the sum of the parts of an entry's time in ms, without `ssl`, which is included in `connect`."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
 
@@ -260,7 +260,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content, as is or in the body's charset, if it then has the body's size; otherwise None."""
+    """Return the content, unchanged or in the body's charset, if its size is then `body_bytes`, else None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

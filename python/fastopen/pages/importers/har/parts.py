@@ -9,7 +9,7 @@ from fastopen.pages import budget
 from fastopen.pages.bodies import BodyStore, StoredBody
 from fastopen.pages.importers import coerce
 
-# Memory of a header in `_seen` in addition to its characters: a tuple, two strings and a dictionary entry.
+# Bytes of memory of a header in `_seen`, without its characters: a tuple, two strings, a dictionary entry.
 _PAIR_BYTES: Final = 300
 _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
@@ -22,13 +22,13 @@ class Headers(list[tuple[str, str]]):
 
 @dataclass
 class BodyStripper:
-    """Reduce the entries of one file. Equal headers are kept in memory only once."""
+    """Reduces the entries of one file. Equal headers are kept in memory only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """Return a reduced copy of an entry; return any value that is not an object unchanged."""
+        """Return a reduced copy of an entry, or the value itself if it is not a JSON object."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}

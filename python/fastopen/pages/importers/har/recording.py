@@ -23,7 +23,7 @@ from fastopen.pages.recording import ImportedPage
 _PAGE_SLACK_MS: Final = 10.0
 # A document starts a navigation only after this long without requests. Scripts insert frames sooner.
 _IDLE_MS: Final = 5_000.0
-# Reasons why entries are left out: keys of notes, and words for the error about a file with nothing to load.
+# Reasons why entries are left out: keys of notes, with texts for the error about a file without requests.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
     "failed": "failed or got no final response",
@@ -39,8 +39,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Return the pages of a HAR. Any other JSON object is returned unchanged. `read` returns the next piece
-    of the text. Raises InputError."""
+    """Return the pages of a HAR, or any other JSON object unchanged. `read` returns the next piece of the
+    text. Raises InputError."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -51,8 +51,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the notes on the file so
-    far. Raises InputError."""
+    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the earlier notes on the
+    file. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -119,7 +119,7 @@ def _is_timed(entry: object) -> bool:
 
 
 def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
-    """Return an error with the reasons why a load could repeat no request of the file."""
+    """Return an error with the reasons why a load cannot repeat any request of the file."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
@@ -132,7 +132,7 @@ def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[PageHead, list[Exchange], Notes]]:
-    """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
+    """Return the pages with a document. If there is none, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -148,13 +148,14 @@ def _with_documents(
 
 
 def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
-    """Return True if any entry may be a document, or is the page according to the recorder."""
+    """Return True if any entry may be a document, or the recorder marks an entry as the page."""
     titled = urls.cleaned(page.title)
     return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the declared pages, or else the pages that entries name, or else one page. Set `members`."""
+    """Return the declared pages, or else the pages that entries name, or else one page. Also set
+    `members`."""
     declared = log.get("pages")
     pages: dict[str, PageHead] = {}
     for page in declared if isinstance(declared, list) else ():
@@ -166,7 +167,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
         pages = {ref: PageHead(ref) for ref in refs if ref is not None}
     if not pages:
         return [PageHead("", members=list(range(len(entries))))]
-    # Of several pages that start at once, the first comes last, so that bisection finds it.
+    # Of pages with the same start, the first is sorted last, so that bisection finds it.
     listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
     starts = sorted((started, number, name) for started, number, name in listed if started is not None)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
@@ -196,7 +197,7 @@ def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead
 
 def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the emulated network of a load that fastopen recorded; None for other loads, and for loads with
-    TFO, whose recorded times lack round trips."""
+    TFO, whose times lack round trips."""
     network = load.get("network")
     return network if isinstance(network, dict) and load.get("cookies") is None else None
 

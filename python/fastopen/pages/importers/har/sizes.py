@@ -18,7 +18,7 @@ _COMPRESSIBLE: Final = re.compile(r"^text/|javascript|json|xml")
 # gzip and brotli compress text to about a third (the HTTP Archive's Web Almanac 2022, chapter
 # Compression, has medians of 70 to 75 % saved for HTML, CSS and scripts; JSON and small files save less).
 _COMPRESSED_SHARE: Final = 3
-# The beginnings of names of HTTP/2, HTTP/3 and their predecessors, as recorders write them in lower case.
+# Beginnings of the names of HTTP/2, HTTP/3 and their predecessors, in lower case, as recorders write them.
 _BINARY: Final = ("h2", "h3", "http/2", "http/3", "spdy", "quic", "http2", "hq")
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
@@ -63,12 +63,12 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of headers: their size as HTTP/1.1 text if they are listed, and are `binary` or have no
-    plausible recorded size; otherwise the plausible recorded size; otherwise `typical`, noted as `subject`.
-    `first_line` is the size of the first line, and of the Host field if that is not listed."""
+    """Return the size of headers in bytes. If they are listed, and are `binary` or have no plausible recorded
+    size, this is their size as HTTP/1.1 text. Otherwise it is the plausible recorded size, or else `typical`,
+    counted in `notes` as `subject`. `first_line` is the size of the first line, and of Host if not listed."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
-    # Old versions of Chrome write the size of only a status line if they did not see the headers.
+    # If old versions of Chrome did not see the headers, they write the size of only a status line.
     least = written // 2 if listed else written + 8
     if recorded is not None and not least <= recorded <= MAX_HEADER_BYTES:
         recorded = None
@@ -92,7 +92,7 @@ def _utf8_bytes(value: object) -> int:
 
 def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
     """Return the size of the request's body: the recorded size, or else Content-Length, or else the size of
-    the recorded text or form fields. 0 for GET and HEAD without recorded data."""
+    the recorded text or form fields; 0 for GET and HEAD without recorded data."""
     recorded = coerce.size(request.get("bodySize"))
     if recorded:
         return recorded
@@ -110,8 +110,8 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(parts: Parts, notes: Notes) -> int:
-    """Return the size of the response's body as sent: the recorded size, or instead a slightly smaller
-    Content-Length or size of unencoded content. If no size was recorded, estimate the size."""
+    """Return the size of the response's body as sent: the recorded size, unless Content-Length or the size of
+    unencoded content is slightly smaller. Without a recorded size, the size is estimated."""
     length = coerce.size(coerce.header(parts.got, "content-length"))
     whole = coerce.size(parts.content.get("size"))
     empty = not whole and not parts.content.get("text")
@@ -129,8 +129,8 @@ def _body(parts: Parts, notes: Notes) -> int:
 
 
 def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Return Content-Length (`length`), or else estimate the body's size from the size of the transfer, or
-    else from the size of the content (`whole`)."""
+    """Return Content-Length (`length`), or else estimate the body's size from the transfer or content
+    size."""
     if length is not None:
         notes.add("body_length")
         return length
@@ -143,7 +143,7 @@ def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: No
                 0, transferred - (coerce.size(response.get("headersSize")) or _written(parts.got) + 17)
             )
     if whole:
-        # Old versions of Chrome write a saving larger than the content if they do not know the saving.
+        # If old versions of Chrome do not know the saving, they write a saving larger than the content.
         saved = coerce.size(parts.content.get("compression")) or 0
         if saved > whole:
             saved = 0

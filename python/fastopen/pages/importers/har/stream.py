@@ -12,7 +12,7 @@ from fastopen.pages import budget
 from fastopen.pages.budget import MAX_PIECE_BYTES, mebibytes
 from fastopen.pages.importers.notes import Notes
 
-# The least and the largest number of characters that are read at once; long values are read in larger pieces.
+# Minimum and maximum number of characters that are read at once. Longer values need larger pieces.
 PIECE: Final = 2**18
 _LARGEST_PIECE: Final = 16 * 2**20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -20,13 +20,13 @@ _OBJECT: Final = re.compile(r'\{\s*"')
 # Length of the longest token that json rejects if it is cut off: -Infinity, or an escaped pair of surrogates.
 _LONGEST_TOKEN: Final = 16
 _LONGEST_LEFT: Final = 3
-# A failed attempt to find the next entry takes a step of the budget for this many characters read.
+# A failed attempt to find the next entry costs one step of the budget for this many characters.
 _CHARACTERS_A_STEP: Final = 256
 _DECODER: Final = json.JSONDecoder()
 
 
 class DamageError(InputError):
-    """Invalid JSON. `ended` is True if the text ended too early."""
+    """Raised for invalid JSON. `ended` is True if the text ended too early."""
 
     ended = False
 
@@ -107,11 +107,11 @@ class Scanner:
             self._more()
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Return True if the reason for the error may be that the rest of the value is not read yet."""
+        """Return True if the error may only mean that the rest of the value has not been read yet."""
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return an error at an offset of the kept text, with line and column in the file."""
+        """Return an error for an offset in the kept text, with line and column in the file."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -125,7 +125,8 @@ class Scanner:
         return error
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here. The caller reads each value before the next key."""
+        """Yield the keys of the object that begins here. The caller must read each key's value before going
+        on."""
         self.take("{", "Expecting value")
         if self.peek() == "}":
             self._at += 1
@@ -166,7 +167,7 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Skip to the next object that has a request and a response. Return False if there is none."""
+        """Skip to the next object with a request and a response. Return False if no such object follows."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
