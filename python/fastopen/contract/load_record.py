@@ -68,9 +68,9 @@ class Request(RecordPart):
     """The size of the response's body."""
     cache: Literal["fresh", "revalidated", "shared"] | None = None
     """The use of a cached response. fresh: no request was sent (no connection, no bytes; `status` is the
-    status that the page sees). revalidated: the origin confirmed it (`status` 304, no body). shared: the
-    browser aborted the response and used the rest of another response with the same URL. null: the response
-    came over the network."""
+    status that the page sees). revalidated: the origin confirmed the response (`status` 304, no body).
+    shared: the browser aborted the response and used the rest of another response with the same URL. null:
+    the response came over the network."""
     error: str | None
     """The reason for a failed request; null: it did not fail."""
 

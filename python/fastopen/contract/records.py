@@ -189,7 +189,7 @@ class TransactionsRecord(RecordPart):
     answered_over_us: Count
     """The time from the first complete response to the last one."""
     failures: dict[str, Count]
-    """Maps the ten most frequent failures of the other transactions to their numbers of occurrences."""
+    """Maps the ten most frequent failures of unanswered transactions to their numbers of occurrences."""
     syn_data: Count
     """The number of transactions with data in their SYN that was acknowledged (TCPI_OPT_SYN_DATA)."""
     fallbacks: Count
