@@ -51,7 +51,7 @@ class LoadDone:
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """The end of transactions, valid or not. `raw` is the record as the world program wrote it."""
+    """The end of a load that makes transactions, valid or not. `raw` is the world program's record."""
 
     record: TransactionsRecord
     raw: str
@@ -90,6 +90,6 @@ class Engine(Protocol):
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run all jobs, in parallel if the engine can. End the jobs that still run after `within_s` seconds.
 
-        Each load is reported exactly once, as LoadDone or TransactionsDone, or not at all if the time is
-        over. A load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
+        Each load is reported exactly once, as LoadDone or TransactionsDone, unless the time ends first. A
+        load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
         MachineError if the remaining jobs cannot run."""

@@ -53,7 +53,7 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the path of a server's program, also from the folders ADMINISTRATORS. Raises MachineError."""
+    """Return the path of a server's program, from PATH or the folders ADMINISTRATORS. Raises MachineError."""
     found = shutil.which(words[0]) or shutil.which(words[0], path=ADMINISTRATORS)
     return _absolute(found, "server", words[0], "install it, or give its path")
 

@@ -1,6 +1,6 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
-A task runs some jobs in sequence in one kernel. A job gives the same bytes on each worker with the same
+A task runs some jobs in sequence in one kernel. A job produces the same bytes on each worker with the same
 program and kernel. A worker whose program or kernel differs refuses the task."""
 
 import itertools
@@ -73,8 +73,8 @@ class ExecutorEngine:
     """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Make an engine that runs `parallel` tasks at once, by default as many as the executor has workers,
-        or as this machine has cores if that number is unknown."""
+        """Create an engine that runs `parallel` tasks at once. By default, there are as many tasks as workers
+        of the executor, or if their number is unknown, as cores of this machine."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
@@ -85,8 +85,8 @@ class ExecutorEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run jobs as `Engine.run` does, and run jobs of lost workers again.
 
-        Running tasks cannot be ended. When the time is over or the generator is closed, the engine waits for
-        these tasks and drops their results."""
+        Running tasks cannot be cancelled. When the time is over or the generator is closed, the engine waits
+        for these tasks and discards their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
         waiting = map(_Submitted, batches(jobs, AHEAD * self.parallel))
         again: deque[_Submitted] = deque()
@@ -140,8 +140,8 @@ def _failed(future: Future[list[Sent]]) -> bool:
 
 
 def _told(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a finished task and an empty reason, or no events and the reason for the task's
-    loss. Raises InputError and MachineError, which stop the run."""
+    """Return the events of a finished task and "", or no events and the reason for the loss of the task.
+    Raises InputError and MachineError, which stop the run."""
     try:
         return future.result(), ""
     except (InputError, MachineError):

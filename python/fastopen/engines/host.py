@@ -34,8 +34,8 @@ def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
 
 
 class WorldEngine:
-    """An engine that runs up to `parallel` worlds at once. Each world is a process of `command`, on one of
-    `cores` if there are any.
+    """An engine that runs up to `parallel` worlds at once. Each world is a process of `command`, which is
+    bound to one of `cores` unless `cores` is empty.
 
     Use the main thread to iterate over the events: a world is killed when the thread that started it ends
     (PR_SET_PDEATHSIG)."""
@@ -158,7 +158,7 @@ class _Worlds(Closing):
             if late and pidfd not in exited:
                 world.timed_out()
             # A finished program gets time to clean up. A program that broke the contract is killed at once.
-            # So is a program with an error and further jobs: another process runs these.
+            # So is a program that reported an error and has further jobs: another process runs these jobs.
             wrong = world.violation is not None or (world.error is not None and world.not_begun)
             if pidfd in exited or late or wrong:
                 finished.append(self._remove(pidfd))
@@ -198,7 +198,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the last events of a job: its missing loads as invalid ones, and its end."""
+    """Yield the last events of a job: an invalid load for each load in `missing`, and the end of the job."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

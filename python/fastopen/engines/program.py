@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the program in FASTOPEN_WORLD, else in the wheel, else in the checkout. Raises MachineError."""
+    """Return the path in FASTOPEN_WORLD, else in the wheel, else in the checkout. Raises MachineError."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):

@@ -1,9 +1,8 @@
 """Store the results of jobs, and find them by the jobs' inputs.
 
-In virtual time the same job gives the same bytes. Its results are therefore stored under a digest of all
-inputs that determine them, and are read instead of computed again. Each job has a file, which is written
-atomically. Any number of processes and machines may read and write in parallel. See
-docs/decisions/results-store.md for the reasons."""
+In virtual time, a job always produces the same bytes. Its results are therefore stored under a digest of the
+inputs that determine them, and read instead of computed again. Each job has a file, which is written
+atomically. Processes and machines may read and write in parallel (docs/decisions/results-store.md)."""
 
 import hashlib
 import json
@@ -32,7 +31,7 @@ MARK: Final = "fastopen-store"
 DISPUTED: Final = "disputed"
 STALE_S: Final = 86_400
 LEVEL: Final = 3
-# The limit of an unpacked result. Larger ones are not kept. A page of 2,000 resources has records of 1 MB.
+# Limit of the size of an unpacked result to store. The records of a page with 2,000 resources have 1 MB.
 MAX_BYTES: Final = 64 * 2**20
 # The maximum number of records of a job: one of the world, and one of each load.
 MAX_RECORDS: Final = 10_001
@@ -43,7 +42,7 @@ DECIDED_BY: Final = 3
 
 @dataclass(frozen=True)
 class Maker:
-    """The program and kernel that made a result. With the job, they determine its bytes."""
+    """The program and kernel that made a result. With the job and its bodies, they determine the bytes."""
 
     program: str
     """The SHA-256 of the world program."""
@@ -155,7 +154,7 @@ class ResultsStore:
     """A store of results in a folder or at a URL. Failed reads and writes do not stop a run."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """Open a store, or make one in an empty or new place. Raises InputError, MachineError."""
+        """Open a store, or create one in an empty or new folder or URL. Raises InputError, MachineError."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0
@@ -190,7 +189,7 @@ class ResultsStore:
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
-        """Return the result of a key; None if there is none, or if it is incomplete or unreadable."""
+        """Return the result with a key; None if it is missing, incomplete or unreadable."""
         found = None
         with self._using("read"), suppress(FileNotFoundError, DamagedResultError):
             found = read_result(self.files, self.name(key))
@@ -221,8 +220,8 @@ class ResultsStore:
                 )
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Move a stored result that was not reproduced to the folder DISPUTED, next to the second result, and
-        return the places of both. Raises OSError."""
+        """Move a stored result that was not reproduced to the folder DISPUTED, and write the second result
+        there, too. Return the paths or URLs of both. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())

@@ -1,4 +1,4 @@
-"""Take the results of jobs from a store. Run the jobs without a stored result, and store their results."""
+"""Read the results of jobs from a store. Run the jobs without a stored result, and store their results."""
 
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
@@ -32,8 +32,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the job's result can be stored. Its bytes must always be the same (the client is the
-    loader, and there is no external server), and it must contain no packets."""
+    """Return True if the job's result can be stored: if it has no packets, and its bytes are always the same,
+    because the client is the loader and there is no external server."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 

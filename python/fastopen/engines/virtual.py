@@ -22,7 +22,7 @@ WORTH_A_START: Final = 5000
 
 
 class VirtualEngine(WorldEngine):
-    """Worlds on User-Mode Linux, in which waiting costs no time and the same job gives the same bytes.
+    """An engine that runs worlds on User-Mode Linux in virtual time, so that waiting takes no real time.
 
     Small jobs share a kernel in sequence. Starting a kernel costs as much as several loads, and the order of
     jobs does not change their results. A kernel stays on one core: only one of its processes runs at a time,
@@ -31,7 +31,7 @@ class VirtualEngine(WorldEngine):
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Make an engine. `first_core` is the index of the first core to use (None: chosen by process id)."""
+        """Create an engine. `first_core` is the index of its first core; by default derived from the pid."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         # Simultaneous runs mostly start on different cores.
@@ -41,7 +41,7 @@ class VirtualEngine(WorldEngine):
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time.
 
-        Jobs that differ only in their ids run once, and the events are repeated for each of them."""
+        If storable jobs differ only in their ids, one job runs, and its events are repeated for the rest."""
         alike: dict[object, list[Job]] = defaultdict(list)
         for job in jobs:
             alike[_content(job)].append(job)
@@ -55,15 +55,15 @@ class VirtualEngine(WorldEngine):
 
 
 def _content(job: Job) -> object:
-    """Return a key that jobs share if the kernel gives them the same bytes, except for the id."""
+    """Return a key that jobs share if they produce the same bytes, except for their ids."""
     if not can_be_stored(job):
         return job.id
     return id(job.page), job.model_dump_json(exclude={"id", "page"})
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Divide the jobs among kernels on `parallel` cores, and yield the jobs of each kernel. A job whose
-    client is not deterministic gets its own kernel."""
+    """Divide the jobs among kernels on `parallel` cores, and yield a sequence of jobs for each kernel. A job
+    whose client is not deterministic gets its own kernel."""
     jobs = sorted(asked, key=_work, reverse=True)
     for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)
@@ -71,8 +71,8 @@ def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Give each job to the kernel that has the least work so far. `jobs` come longest first, so that all
-    kernels get about the same work."""
+    """Assign each job to the kernel with the least work so far, and return the jobs by kernel. `jobs` must be
+    sorted, longest first, so that all kernels get about the same work."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap
@@ -84,5 +84,5 @@ def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
 
 
 def _work(job: Job) -> int:
-    """Return an estimate of the work: the number of requests."""
+    """Return an estimate of a job's work: the number of requests in all its loads."""
     return len(job.page.resources) * len(job.loads)

@@ -1,6 +1,6 @@
-"""Run one world program: send its jobs, read its records, and detect its end and its faults.
+"""Run one world program: send its jobs, parse its records, and detect its end and its faults.
 
-The module gets bytes and times as arguments and never waits, so that tests can produce every fault."""
+The module receives bytes and times as arguments and never waits, so that tests can produce every fault."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process that runs several jobs. `missing` are the loads of the current job not yet reported."""
+    """A child process that runs several jobs. `missing` has the ids of the current job's unreported loads."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class WorldProcess:
         self._rest = b""
         self._stderr = b""
         self.deadline = now + self._timeout_s
-        # A pipe would block this process if the program never read it.
+        # With a pipe, writing would block this process if the program did not read.
         with temporary_file() as stdin:
             with filling():
                 for job in jobs:
@@ -156,7 +156,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return why loads are missing, or None if there was no fault. Call this after the process ended."""
+        """Return the reason why loads are missing; None without a fault. The process must have ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

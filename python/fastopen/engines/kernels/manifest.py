@@ -73,7 +73,7 @@ class Kernel:
         return self.manifest.version
 
     def check(self) -> None:
-        """Raise DamagedKernelError if the program has changed since it was installed. Raises OSError."""
+        """Raise DamagedKernelError if the program changed after installation, OSError if it is unreadable."""
         if sha256_of(self.path) != self.manifest.sha256:
             raise DamagedKernelError(f"{self.path} is not the program that was installed")
 

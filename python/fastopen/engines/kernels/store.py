@@ -37,7 +37,7 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """Return the usable kernels, best first, and the damaged ones, from the cache and the package."""
+    """Return the usable kernels, best first, and the damaged kernels, from user cache and package."""
     usable: list[Kernel] = []
     damaged: list[Damaged] = []
     for folder in _folders():
