@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check the licence and source of each crate in Cargo.lock, and that no crate is there in two versions.
+"""Check the licence and source of each crate in Cargo.lock, and that no crate is listed in two versions.
 
 This script replaces cargo-deny, which no distribution packages and whose compilation takes longer than all
 tests (docs/decisions/dependencies.md).
@@ -19,14 +19,14 @@ LICENCES: Final = frozenset(
         *("Apache-2.0 WITH LLVM-exception", "CC0-1.0", "Unlicense", "Zlib"),
     }
 )
-# Crates that may be there in two versions, because a dependency still needs the older one.
+# Crates that may be listed in two versions, because a dependency still needs the older version.
 DOUBLED: Final = frozenset(
     {"getrandom", "r-efi", "rand", "rand_core", "syn", "windows-sys", "windows-targets"}
 )
 
 
 def allowed(expression: str) -> bool:
-    """Return True if LICENCES allow an SPDX expression of AND and OR without nested parentheses."""
+    """Return True if LICENCES allow an SPDX expression with AND and OR, but without nested parentheses."""
     words = expression.replace("/", " OR ").replace("(", "").replace(")", "")
     if "(" in expression:
         return all(allowed(part.strip(" ()")) for part in expression.replace("/", " OR ").split(" AND "))

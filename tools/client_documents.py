@@ -4,7 +4,7 @@ from fastopen.contract.clients import CLIENTS
 
 
 def client_table() -> str:
-    """Return a table with a row for each client."""
+    """Return a Markdown table with a row for each client."""
     rows = ["| client | loads | HTTP in cleartext | HTTP over TLS | needs |", "|---|---|---|---|---|"]
     for one in CLIENTS.values():
         spoken = (", ".join(sorted(versions)) for versions in (one.http_in_the_clear, one.http_over_tls))

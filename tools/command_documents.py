@@ -1,4 +1,4 @@
-"""List the commands for manual pages, and make tables of commands, packaged files, packages and others."""
+"""List the commands for manual pages, and generate the tables of commands, pages, decisions and others."""
 
 import ast
 import textwrap
@@ -15,7 +15,7 @@ from fastopen.runs.flat_tables import TABLES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DECISIONS: Final = ROOT / "docs" / "decisions"
-# In the order of the data flow: tests/python/test_layers.py checks the imports.
+# In the order of the data flow. tests/python/test_layers.py checks that imports follow it.
 PACKAGES: Final = (
     *("common", "pages", "contract", "experiments", "engines", "runs"),
     *("analysis", "workflows", "report", "api", "cli", "apps"),
@@ -65,7 +65,7 @@ def page_table() -> str:
 
 
 def export_list() -> str:
-    """Return a list of the tables of an export, with their columns in order."""
+    """Return a Markdown list of the tables of an export, with their columns in order."""
     items = (f"- `{name}`: {', '.join(f'`{column}`' for column in TABLES[name])}" for name in TABLES)
     return "\n".join(textwrap.fill(item, 110, subsequent_indent="  ") for item in items) + "\n"
 
@@ -98,7 +98,7 @@ def package_table() -> str:
 
 
 def certificate_table() -> str:
-    """Return a table with a row for each kind of certificates: bytes of key, signature and chain."""
+    """Return a table with a row for each kind of certificates: sizes of key, signature and chain in bytes."""
     rows = ["| `--certificates` | public key | signature | chain | source |", "|---|---:|---:|---:|---|"]
     algorithms = {"merkle-tree": certificates.ML_DSA_44}
     for kind, chain in certificates.CHAIN_BYTES.items():

@@ -1,4 +1,4 @@
-"""Make JSON Schemas, test cases at each bound and tables for documents from the models of the contract."""
+"""Generate JSON Schemas, test cases at each bound, and tables for documents from the contract's models."""
 
 import ast
 import copy
@@ -137,12 +137,12 @@ def _one_line(text: str | None) -> str:
 
 
 def page_tables() -> str:
-    """Return the tables of a page and of its resources."""
+    """Return the Markdown tables of a page and of its resources."""
     return _tables(json.loads(job_schema()), ("Page", "Resource"))
 
 
 def job_tables() -> str:
-    """Return the tables of a job and of all its parts except the page."""
+    """Return the Markdown tables of a job and of all its parts except the page."""
     schema = json.loads(job_schema())
     schema["$defs"]["Job"] = schema
     names = [name for name in schema["$defs"] if name not in ("Job", "Page", "Resource")]
@@ -151,7 +151,7 @@ def job_tables() -> str:
 
 
 def record_tables() -> str:
-    """Return the tables of the records, of their parts, and of the kinds of invalid loads."""
+    """Return the Markdown tables of the records, of their parts, and of the kinds of invalid loads."""
     schema = json.loads(record_schema())
     whole = ("WorldRecord", "LoadRecord", "TransactionsRecord", "PacketsRecord", "EndRecord", "ErrorRecord")
     parts = [name for name in CLASSES if name in schema["$defs"] and name not in whole]
@@ -285,13 +285,12 @@ NEVER: Final = {
 
 
 def job_cases() -> str:
-    """Return one case a line: changes of the golden job at JSON pointers, and the readers' verdict on the
-    result.
+    """Return a JSON line for each case: changes of the golden job at JSON pointers, and the expected verdict.
 
     Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (write
-    the first part, and then the second part this number of times). `refused` is null if the job is valid,
-    `schema`, or `rule` if the schema cannot express the fault. `known` are the valid words of an enum, or
-    keys of an object, if the case uses an invalid one.
+    the first part, and then the second part this number of times). `refused` is null if the changed job is
+    valid, `schema` if the schema refuses it, or `rule` if the schema cannot express the fault. If a case uses
+    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys.
     """
     schema = json.loads(job_schema())
     golden = _golden("job")
@@ -300,7 +299,7 @@ def job_cases() -> str:
 
 
 def record_cases() -> str:
-    """Return one case a line for the golden records. `fits`: this version may write the changed record."""
+    """Return a JSON line for each case of a golden record. `fits`: the schema allows the changed record."""
     schema = json.loads(record_schema())
     lines = []
     for name in ("world", "load", "transactions", "packets", "end", "error"):
@@ -376,7 +375,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield changes of all values of an object. `within`: the new value is within the bounds of its key."""
+    """Yield changes of an object's values. `within` is True if the new value is in the bounds of its key."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -416,9 +415,8 @@ def _options(schema: Json, value: Json) -> list[Json]:
 
 
 def _values(options: list[Json]) -> Iterator[tuple[Any, bool, Any]]:
-    """Yield values at and beyond each bound. With each come True if it is valid, and the valid words if it is
-    a wrong word of an enum.
-    """
+    """Yield (value, valid, words) for values at and beyond each bound. `words` are the words of an enum if
+    the value is another word, otherwise None."""
     (option,) = (one for one in options if one.get("type") != "null")
     yield None, len(options) > 1, None
     kind = option.get("type")

@@ -8,7 +8,7 @@ from fastopen.workflows.expected import COLUMNS, FILE, measured, rows
 
 
 def main() -> None:
-    """Run each experiment that is compared with published figures, and write the results."""
+    """Run each packaged experiment that is compared with published figures, and write the results."""
     place = Path(__file__).parents[1] / "experiments" / FILE
     with place.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -14,7 +14,7 @@ TITLES = {
 
 
 def factor_tables() -> str:
-    """Return a heading and a table of factors for each part of a job."""
+    """Return a Markdown heading and a table of factors for each part of a job."""
     return "\n".join(
         f"## {title}\n" + "".join(f"{row}\n" for row in _rows([one for one in FACTORS if one.part == part]))
         for part, title in TITLES.items()
@@ -22,7 +22,7 @@ def factor_tables() -> str:
 
 
 def network_table() -> str:
-    """Return a table of the named networks."""
+    """Return a Markdown table of the named networks."""
     rows = "".join(
         f"| `{name}` | {one.rtt} | {one.down} | {one.up} | {one.source} |\n"
         for name, one in NAMED_NETWORKS.items()

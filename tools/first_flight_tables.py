@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# Version of HTTP, session, and arm (`off`, `cold` or `warm`).
+# Version of HTTP, kind of TLS session, and arm (`off`, `cold` or `warm`).
 FirstFlight = tuple[str, str, str]
 BASELINE = ("none", "off")
 NAMES = {
@@ -26,7 +26,7 @@ NAMES = {
     ("early", "off"): "early",
     ("early", "warm"): "early, TFO",
 }
-# First flights in the tables of times, which have no room for more.
+# First flights in the tables of times, which have no room for more columns.
 IN_TIMES = frozenset(["full", "full, TFO", "early", "early, TFO"])
 MISSING = "-"
 Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
@@ -43,7 +43,7 @@ def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
 
 
 def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator[str]:
-    """Yield a table of page load times in seconds. The best time of each page is bold."""
+    """Yield the lines of a table of page load times in seconds. The shortest time of each page is bold."""
     flights = [one for one in _flights(of_pages) if NAMES[one[1:]] in IN_TIMES]
     yield _row(["page", *(f"{http} {NAMES[session, arm]}" for http, session, arm in flights)])
     yield "|---|" + "---:|" * len(flights)
@@ -62,7 +62,7 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield a table of savings over full handshakes without TFO: median, smallest and largest, in percent."""
+    """Yield the lines of a table of savings over full handshakes without TFO: median and range in percent."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write all text that is made from the code: schemas, boundary cases, tables and figures in documents.
+"""Write all text that is generated from the code: schemas, boundary cases, tables and figures in documents.
 
     .venv/bin/python tools/generate.py           # writes files that are out of date
     .venv/bin/python tools/generate.py --check   # names these files; exit status 1 if there are any
@@ -28,7 +28,7 @@ FACT: Final = re.compile(r"<!--fact:(\w+)-->.*?<!--/-->")
 
 @dataclass(frozen=True)
 class Output:
-    """A generated text, which is a whole file, or the part of a file between the marks of `part`."""
+    """A generated text: a whole file if `part` is None, otherwise the text between the marks of `part`."""
 
     path: str
     text: Callable[[], str]
@@ -70,7 +70,7 @@ OUTPUTS: Final = (
 
 
 def with_facts(text: str, facts: dict[str, str]) -> str:
-    """Return the text with the current figures between its marks. Raises KeyError for an unknown name."""
+    """Return the text with figures from `facts` between its marks. Raises KeyError for an unknown name."""
     return FACT.sub(lambda mark: f"<!--fact:{mark[1]}-->{facts[mark[1]]}<!--/-->", text)
 
 

@@ -1,4 +1,4 @@
-"""Make the entries of docs/invalid-loads.md."""
+"""Generate the entries of docs/invalid-loads.md, one for each reason why a load can be invalid."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ GROUPS: Final = {
 
 
 def contents() -> str:
-    """Return a list of all kinds by group. Raises ValueError if a kind is in no group."""
+    """Return a Markdown list of the kinds of invalid loads. Raises ValueError if a kind is in no group."""
     grouped = [kind for kinds in GROUPS.values() for kind in kinds]
     if sorted(grouped) != sorted(EXPLANATIONS):
         raise ValueError(f"GROUPS differ from the kinds: {sorted({*grouped} ^ {*EXPLANATIONS})}")

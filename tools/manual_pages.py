@@ -30,7 +30,7 @@ def write_share(folder: Path, version: str) -> None:
 
 
 def completions() -> Iterator[tuple[str, str]]:
-    """Yield the path and text of each shell's completion script. The scripts call the program for words."""
+    """Yield the path and text of each shell's completion script, which calls the program for suggestions."""
     for shell, place in COMPLETIONS.items():
         yield place, get_completion_script(prog_name=NAME, complete_var=COMPLETE, shell=shell) + "\n"
 
@@ -81,7 +81,7 @@ def _heading(page: str, version: str, summary: str) -> Iterator[str]:
 
 
 def _flags(one: Any) -> str:
-    """Return the names of an option with the name of its value, or the name of an argument, in roff."""
+    """Return the names of an option and of its value, or the name of an argument, with roff's markup."""
     if one.param_type_name == "argument":
         return rf"\fI{_escaped(_named(one))}\fR"
     names = ", ".join(rf"\fB{_escaped(name)}\fR" for name in (*one.opts, *one.secondary_opts))

@@ -4,7 +4,7 @@ They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
 tools/paper_tables.py [NAME...]: update these experiments, or all, which took 19 minutes on two busy cores.
 tools/paper_tables.py --print NAME: print the part of this experiment instead.
-tools/paper_tables.py --print: search all experiments and print the table of all instead.
+tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead.
 """
 
 import re
@@ -49,7 +49,7 @@ def summary_row(found: Explained) -> str:
 
 
 def with_totals(text: str) -> str:
-    """Return the text with the sums of all rows of the table in its last row."""
+    """Return the document with new sums of all experiments in the last row of the summary table."""
     rows = [line.split("|")[2:-1] for line in text.splitlines() if line.startswith("| [")]
     sums = [sum(int(figure) for figure in column) for column in zip(*rows, strict=True)]
     total = f"| all | {' | '.join(map(str, sums))} |"
@@ -63,13 +63,13 @@ def replaced(text: str, name: str, body: str) -> str:
 
 
 def with_row(text: str, found: Explained) -> str:
-    """Return the text with an experiment's row replaced in the table of all, and with new sums."""
+    """Return the document with a new row for an experiment in the summary table, and with new sums."""
     rows = re.compile(rf"^\| \[{re.escape(found.space.base.name)}\]\(.*$", flags=re.MULTILINE)
     return with_totals(rows.sub(summary_row(found).replace("\\", r"\\"), text))
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search the rigs of the named experiments, or of all packaged experiments that declare rigs."""
+    """Yield the result of a search of rigs for each named experiment, or for all that declare rigs."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)
@@ -81,7 +81,7 @@ def searched(names: list[str]) -> Iterator[Explained]:
 
 
 def main(names: list[str]) -> None:
-    """Search the experiments and update both documents after each."""
+    """Search the rigs of the named experiments, and update both documents after each experiment."""
     for found in searched(names):
         name, body = found.space.base.name, "\n".join(section(found))
         TABLES.write_text(replaced(TABLES.read_text(encoding="utf-8"), name, body), encoding="utf-8")

@@ -82,8 +82,7 @@ def _component(
 
 
 def _crates() -> Iterator[Component]:
-    """Yield the crates in the program: dependencies for TARGET except those that only tests or builds
-    have."""
+    """Yield the crates in the program: dependencies for TARGET, without those of tests and build scripts."""
     command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={TARGET}"]
     found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
     packages = {one["id"]: one for one in found["packages"]}

@@ -49,13 +49,13 @@ REDIRECT: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title
 
 
 def prose(text: str) -> str:
-    """Return Markdown without its code. Line numbers stay the same."""
+    """Return Markdown text without code blocks and code spans. Line numbers stay the same."""
     fenced = re.sub(r"^```.*?^```", lambda found: re.sub(r"[^\n]", "", found[0]), text, flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", "", fenced)
 
 
 def linked(path: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the line number of each link of a document to a file, and the file."""
+    """Yield the line number and the target of each link from a document to a file."""
     for number, line in enumerate(prose(path.read_text(encoding="utf-8")).splitlines(), 1):
         for target, _ in LINK.findall(line):
             if target:
@@ -63,7 +63,7 @@ def linked(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def gathered() -> tuple[list[Path], list[str]]:
-    """Return all files that can be reached by links from the front document, and the faults of links."""
+    """Return all files that links from the front document reach, and messages about faulty links."""
     found, waiting, faults = {ROOT / FRONT}, [ROOT / FRONT], []
     while waiting:
         document = waiting.pop()
@@ -152,7 +152,7 @@ class Page(HTMLParser):
 
 
 def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Yield a fault for each link of a page that leads nowhere, and each URL that it loads from elsewhere."""
+    """Yield a message for each link of a page that leads nowhere, and each URL loaded from another site."""
     for address in (*pages[path].links, *pages[path].loads):
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
@@ -168,7 +168,7 @@ def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
 
 
 def faults_of_site(site: Path) -> list[str]:
-    """Return the faults of the pages of a site, except the pages of rustdoc, which checks its own."""
+    """Return messages about faults in a site's pages. Skip rustdoc's pages, because rustdoc checks them."""
     ours = [
         path
         for path in sorted(site.resolve().rglob("*"))
@@ -186,7 +186,7 @@ def faults_of_site(site: Path) -> list[str]:
 
 
 def build() -> list[str]:
-    """Build the site. Return its faults."""
+    """Build the site. Return messages about its faults; empty if there are none."""
     files, faults = gathered()
     if faults:
         return faults

@@ -36,7 +36,7 @@ PATHS = (
     *("drop-split-hello", "rst-split-hello", "stall-second-segment"),
     *("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp"),
 )
-# Paths that may keep a load from completing.
+# Middleboxes (`--path`) that may keep a load from completing.
 CUTTING = (
     *("rst-syn-data", "drop-answers", "drop-synack", "drop-split-hello", "rst-split-hello"),
     *("block-udp", "limit-udp", "rebind"),
@@ -49,7 +49,7 @@ TOGETHER = 400
 
 @dataclass(frozen=True)
 class Case:
-    """A page, a network and a setup, loaded over each of the setup's transports."""
+    """A job for a page, a network and a setup. `asked` has the settings in the command line's notation."""
 
     number: int
     job: Job
@@ -57,7 +57,7 @@ class Case:
 
 
 def page_of(rng: random.Random) -> Page:
-    """Return a random page: a document and up to 80 others on up to 40 hosts, with one scheme or both."""
+    """Return a random page: a document and up to 80 other resources on up to 40 hosts, over http or https."""
     hosts = [f"h{number}.test" for number in range(1, 1 + rng.choice((1, 2, 5, 12, 40)))]
     https = rng.choice((0.0, 0.0, 0.5, 1.0))
     resources: list[dict[str, Any]] = [
@@ -103,7 +103,7 @@ def _scheme(rng: random.Random, https: float) -> str:
 
 
 def _server(rng: random.Random) -> dict[str, Any]:
-    """Return a random think time, time of sending and version of HTTP for a resource."""
+    """Return a random think time, sending time and HTTP version as fields of a resource."""
     return {
         "server_think_us": _log(rng, 100, 500_000) if rng.random() < 0.3 else 0,
         "server_send_us": _log(rng, 1000, 2_000_000) if rng.random() < 0.05 else 0,
@@ -181,7 +181,7 @@ def cases(seed: int, first: int = 0) -> Iterator[Case]:
 
 
 def wrong(case: Case, record: LoadRecord) -> list[str]:
-    """Return the errors in the verdict on a load."""
+    """Return messages about errors in the verdict on a load; empty if the verdict is correct."""
     if case.job.fault is not None:
         return [f"valid with fault {case.job.fault}"] if record.valid else []
     return [f"{one.kind}: {one.detail}" for one in record.invalid if not _may_end_early(case, record, one)]

@@ -20,8 +20,7 @@ Cells = dict[tuple[float, str, str], Prediction]
 
 
 def rows(found: Sequence[Prediction]) -> list[str]:
-    """Return a row for each page: times without TFO, each client's errors of times (%) and savings
-    (points)."""
+    """Return a row for each page: times without TFO; errors of times (%) and savings (points) by client."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one
@@ -41,7 +40,7 @@ def rows(found: Sequence[Prediction]) -> list[str]:
 
 
 def summary(found: Sequence[Prediction]) -> str:
-    """Return sentences about the errors of times, the errors of savings, and the predicted ranges."""
+    """Return sentences about the errors of predicted times, savings and ranges."""
     errors = [abs(one["error_percent"]) for one in found if one["error_percent"] is not None]
     points = [abs(one["saving_error_points"]) for one in found if one["saving_error_points"] is not None]
     within = (f"{100 * sum(error <= limit for error in errors) / len(errors):.0f}" for limit in (2, 5, 8))

@@ -1,1 +1,1 @@
-"""Make the packaged pages: from saved bodies with a fetch log, from recordings, and from reports."""
+"""Generate the packaged pages from saved bodies with a browser's log, from recordings, and from reports."""

@@ -15,7 +15,7 @@ from packaged_pages.shorter import without_query
 
 
 def facts_of(page: Page) -> Page:
-    """Return the page without the queries of its URLs. Sizes of request headers remain those with queries."""
+    """Return the page without the queries of its URLs. Sizes of request headers still include the queries."""
     resources = tuple(
         one.model_copy(
             update={

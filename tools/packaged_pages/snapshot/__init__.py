@@ -1,1 +1,1 @@
-"""Make structural pages from a snapshot of the TFO paper's four pages (March 2013) and the browser's logs."""
+"""Make pages without contents from a snapshot of the TFO paper's pages (March 2013) and a browser's logs."""

@@ -20,8 +20,7 @@ def is_text(mime: str) -> bool:
 
 
 def file_of(url: str, renamed: Mapping[str, str], folder: Path) -> Path | None:
-    """Return the file with the body of `url`, if any. `renamed` maps long names to hashes that replace
-    them."""
+    """Return the file with the body of `url`, or None. `renamed` maps paths to hashes used as file names."""
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     whole = path + (f"#{parts.fragment}" if parts.fragment else "")
@@ -66,9 +65,9 @@ class Body:
 def never_compressed(bodies: Sequence[Body], count: int, total: int) -> frozenset[int]:
     """Return the indices of `count` text bodies whose sizes add up to `total` or nearly so.
 
-    These are taken to be the bodies that came uncompressed: the browser logged only their number and average
+    These bodies are assumed to be the uncompressed ones: the browser logged only their number and average
     size. Several subsets may fit, with the same total on the wire. The first subset found for each number and
-    sum is kept. If there is no subset of `count` bodies, a smaller one is returned.
+    sum is kept. If there is no subset of `count` bodies, a smaller subset is returned.
     """
     indices = [i for i, body in enumerate(bodies) if is_text(body.mime) and body.data]
     reached: list[dict[int, tuple[int, ...]]] = [{} for _ in range(count + 1)]

@@ -39,7 +39,7 @@ class Reference:
 
 @dataclass
 class Item:
-    """A resource of the page to be made. Times are in ms; an item from the browser's cache has none."""
+    """A resource of the new page. Items from the browser's cache have no `fetch`, and so no times."""
 
     url: str
     status: int
@@ -138,9 +138,7 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
 
 
 def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set the reference of each item but the first: the text of `among` that names it and precedes its
-    request.
-    """
+    """Set the reference of each item but the first: the place in a text of `among` that names the item."""
     for index, item in enumerate(items):
         if index and item.reference is None:
             item.reference = _best_reference(item, among)
@@ -175,7 +173,7 @@ def kind_of(item: Item) -> str:
 def _from_cache(
     items: list[Item], log: FetchLog, folder: Path, taken: set[Path], notes: list[str]
 ) -> list[Item]:
-    """Return the saved files that were in the browser's cache, found by name in the texts of the page."""
+    """Return items for files that the browser had cached: files in no log that the page's texts name."""
     candidates: dict[str, Item] = {}
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path not in taken):
         raw = url_of(file, folder, log.renamed)
@@ -204,9 +202,8 @@ def _from_cache(
 
 
 def _sizes(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
-    """Set the sizes of bodies on the wire. Compressed text has gzip's size, scaled to the sum in the log
-    unless the factor is below 0.8 or above 1.25.
-    """
+    """Set the sizes of bodies on the wire. Compressed text gets the size after gzip, multiplied by the ratio
+    of the log's sum to gzip's sum if this ratio is between 0.8 and 1.25."""
     fetched = [item for item in items if item.fetch is not None and item.fetch.status != 304]
     plain = _sum(log, "ShouldHaveBeenCompressed")
     packed = _sum(log, "BytesBeforeCompression")
@@ -267,7 +264,7 @@ def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
 
 
 def _would_start(item: Item, items: Sequence[Item]) -> tuple[float, float]:
-    """Return the earliest time at which a cached item can have been requested, as its start and end."""
+    """Return the earliest time in ms at which a cached item can have been requested, as start and as end."""
     reference = item.reference
     assert reference is not None
     owner = items[reference.owner]
@@ -301,9 +298,8 @@ def _trigger(item: Item, entry: Exchange, above: Exchange, items: Sequence[Item]
     """Return the number of bytes of the initiator that precede the request (None: all), and the milliseconds
     of processing after these bytes.
 
-    The number is the position of the name if it was found. Otherwise it is estimated from the time, as if the
-    bytes had arrived at a constant rate.
-    """
+    The number is the position of the item's name in the initiator if it was found. Otherwise it is estimated
+    from the time of the request, as if the initiator's bytes had arrived at a constant rate."""
     if item.fetch is not None and entry.at.start >= above.at.end:
         return None, entry.at.start - above.at.end
     if above.type != "document":
@@ -322,8 +318,7 @@ def _mime(item: Item) -> str:
 
 def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
     """Set header sizes: the log's totals of bytes written and read, minus the known parts, divided evenly.
-    Responses get a typical size if the quotient is implausible.
-    """
+    Response headers get a typical size if the quotient is implausible."""
     fetched = [item for item in items if item.fetch is not None]
     written = log.counters.get("tcp.write_bytes", 0) - sum(_line_bytes(item.url) for item in fetched)
     common = round(written / len(fetched))
@@ -341,7 +336,7 @@ def _headers(items: Sequence[Item], log: FetchLog, notes: list[str]) -> None:
 
 
 def _line_bytes(url: str) -> int:
-    """Return the bytes of the request line, the Host field and the blank line."""
+    """Return the number of bytes of the request line, the Host field and the blank line of a GET request."""
     return len(f"GET {urls.target_of(url)} HTTP/1.1\r\nHost: {urls.host_of(url)}\r\n\r\n")
 
 

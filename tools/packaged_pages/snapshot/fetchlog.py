@@ -47,7 +47,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class FetchLog:
-    """A load: fetches in the log's order, counters and histograms by name, file names by path and query."""
+    """The log of a load: fetches in order, counters and histograms by name, hashed file names by path."""
 
     fetches: tuple[Fetch, ...]
     counters: dict[str, int]
