@@ -31,7 +31,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def command_table() -> str:
-    """Return a table with a row for each command, under the headings of the help."""
+    """Return a Markdown table of the commands and their tasks, under the headings of `fastopen --help`."""
     rows = ["| command | task |", "|---|---|"]
     every: dict[str, Any] = dict(Commands().commands)
     panels = {name: one.rich_help_panel for name, one in every.items()}
@@ -52,13 +52,13 @@ def _placeholder(argument: Any) -> str:
 
 
 def experiment_table() -> str:
-    """Return a table with a row for each packaged experiment."""
+    """Return a Markdown table of the packaged experiments: name and title."""
     rows = (f"| `{name}` | {load_experiment(name).title} |" for name in sorted(packaged_experiments()))
     return "\n".join(["| name | what it repeats |", "|---|---|", *rows]) + "\n"
 
 
 def page_table() -> str:
-    """Return a table with a row for each packaged page."""
+    """Return a Markdown table of the packaged pages: number of requests, source, and kind of initiators."""
     pages = (one.page for one in load_pages(sorted(packaged_pages())))
     rows = (f"| `{one.name}` | {len(one.resources)} | {one.source} | {one.initiators} |" for one in pages)
     return "\n".join(["| page | requests | source | initiators |", "|---|---:|---|---|", *rows]) + "\n"
@@ -71,13 +71,13 @@ def export_list() -> str:
 
 
 def audit_table() -> str:
-    """Return a table with a row for each kind of finding of an audit."""
+    """Return a Markdown table of the findings that an audit can report: kind and meaning."""
     rows = (f"| `{kind}` | {meaning} |" for kind, meaning in MEANING.items())
     return "\n".join(["| kind | finding |", "|---|---|", *rows]) + "\n"
 
 
 def decision_table() -> str:
-    """Return a table with a row for each decision, in the order of their titles."""
+    """Return a Markdown table of the decisions in docs/decisions, sorted by title: title and status."""
     rows = []
     for path in DECISIONS.glob("[a-z]*.md"):
         title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
@@ -86,7 +86,7 @@ def decision_table() -> str:
 
 
 def package_table() -> str:
-    """Return a table with a row for each folder of the package. Raises ValueError if PACKAGES differs."""
+    """Return a table of the folders of python/fastopen. Raises ValueError if they differ from PACKAGES."""
     package = ROOT / "python" / "fastopen"
     if {path.parent.name for path in package.glob("*/__init__.py")} != {*PACKAGES}:
         raise ValueError("tools/command_documents.py: PACKAGES are not the folders of python/fastopen")

@@ -63,7 +63,7 @@ def job_schema() -> str:
 
 
 def record_schema() -> str:
-    """Return the JSON Schema of the program's records. All keys are required, and no others are allowed."""
+    """Return the JSON Schema of the program's records. All keys are required, and other keys are refused."""
     schema = records.record_adapter().json_schema(mode="serialization")
     for model in schema["$defs"].values():
         if "properties" in model:

@@ -37,7 +37,7 @@ def section(found: Explained) -> Iterator[str]:
 
 
 def summary_row(found: Explained) -> str:
-    """Return the row of an experiment in the table of all experiments."""
+    """Return the row of an experiment in the summary table of docs/paper.md."""
     base, best = found.base, found.best
     cells = (
         f"[{found.space.base.name}](#{found.space.base.name})",

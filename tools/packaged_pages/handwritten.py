@@ -116,7 +116,7 @@ def _resource(site: Site, part: Part, number: int, which: int, initiator: int | 
 
 
 def handwritten_pages() -> list[Page]:
-    """Return the pages of all reports."""
+    """Return the page of the CS244 report, followed by the pages in SITES."""
     return [cs244_2015(), *(site_page(site) for site in SITES)]
 
 

@@ -70,7 +70,7 @@ Reported = WorldRecord | LoadRecord | TransactionsRecord
 
 
 def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
-    """Return the event that reports a record."""
+    """Return the event that reports a record of the world program. `raw` is the record's text."""
     match record:
         case WorldRecord():
             return WorldBuilt(record, raw)

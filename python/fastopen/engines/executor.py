@@ -54,7 +54,7 @@ class Task:
 
 @dataclass(frozen=True)
 class _Submitted:
-    """The jobs of a submitted task."""
+    """The jobs of a task that was submitted to the executor."""
 
     jobs: Sequence[Job]
     losses: int = 0

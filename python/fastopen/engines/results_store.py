@@ -53,7 +53,7 @@ class Maker:
 
     @property
     def digest(self) -> str:
-        """Return a short digest of `text`."""
+        """Return the first 16 hexadecimal digits of the SHA-256 of `text()`."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Estimate the duration of a plan: first from sizes and round trips, later from the loads that are done."""
+"""Estimate the duration of a plan from sizes and round trips, and correct it by times of finished loads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

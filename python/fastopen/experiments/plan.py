@@ -69,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load always has the same result: in virtual time, with no random factor or client."""
+    """Return True if a load always has the same result: in virtual time, if nothing in it is random."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
@@ -88,7 +88,7 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if a load is random. `auto` is the engine for `auto`."""
+    """Return the experiment, with a random seed if a load is random. `auto`: the engine that `auto` means."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})

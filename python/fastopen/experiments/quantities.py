@@ -28,7 +28,7 @@ class Quantity:
     """Function that writes a value without its unit, for a column whose header has the unit; by default
     `write`."""
     kind: Kind = "text"
-    """Kind of the exported column."""
+    """Type of the exported column: `int`, `float`, `text` or `flag`."""
     unit: str = ""
     """Unit of the exported column."""
     export: Callable[[Any], Any] = lambda value: value

@@ -130,7 +130,7 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the settings of a page on a rig. Raises InputError if properties contradict each other."""
+        """Return how to load a page on a rig. Raises InputError if properties contradict each other."""
         own = [one for one in rig if one.is_about(page)]
         networks: list[Network] = []
         experiment: Experiment | None = None

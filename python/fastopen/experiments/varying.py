@@ -36,7 +36,7 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> Point:
-    """Return the point of a cell or comparison. Only a cell has an arm."""
+    """Return the network, setup and engine of a cell or comparison, and the arm of a cell."""
     arm = getattr(at, "arm", None)
     return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -54,7 +54,7 @@ class VaryingFactors:
     """True if the RTT varies, and tables do not show names of networks, which imply the RTT."""
 
     def point(self, at: Comparison) -> Point:
-        """Return the point of a cell or comparison."""
+        """Return the network, setup and engine of a cell or comparison, and the arm of a cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:

@@ -106,7 +106,7 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the time between `since_ns` and `until_ns` with a handshake with the resolver under way."""
+        """Return the total duration of handshakes with the resolver between `since_ns` and `until_ns`."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
@@ -117,9 +117,8 @@ class Handshakes:
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
         """Return the time spans between `since_ns` and `until_ns` of handshakes with a connection's origin.
-
-        Other connections count, because a client that binds late may use a connection that was opened for one
-        request for a more urgent request."""
+        Other connections count, because a client that binds late may use a connection for a more urgent
+        request than the request that opened it."""
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]

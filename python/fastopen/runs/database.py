@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file, which gets its final name when it is complete and has one writer."""
+"""Create and open a run's SQLite file. It gets its final name when complete. Only one process may write."""
 
 import fcntl
 import os

@@ -48,7 +48,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The outcome of a merge."""
+    """The outcome of a merge: the new run's folder, and the loads that it has, lacks or found twice."""
 
     folder: Path
     asked: int

@@ -155,7 +155,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Map the (job, load) pair of every load that was attempted to its attempts."""
+        """Map (job id, load id) to the number and outcome of attempts, for each load that was attempted."""
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
