@@ -1,1 +1,1 @@
-"""Compute results of runs (`statistics`), explain and compare them, and check published ones (`audit`)."""
+"""Compute, explain and compare the results of runs, and check published page load times (`audit`)."""

@@ -34,14 +34,13 @@ from fastopen.pages.describe import registrable_domain, third_parties
 
 # At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
-# Smaller changes of a component of the critical path are not mentioned.
+# Smaller changes of the time of a kind of wait on the critical path are not mentioned.
 CHANGE_MIN_MS: Final = 1.0
-# If TLS handshakes grow by at least this fraction of the time saved in TCP handshakes, the time moved there.
+# Time saved in TCP handshakes counts as moved to TLS if TLS handshakes grow by at least this fraction of it.
 MOVED_MIN: Final = 0.5
 # If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on content, each with the smallest fraction of the page load time that handshakes on the critical
-# path must take.
+# Verdicts on content, with the smallest fraction of the PLT that handshakes on the critical path must take.
 LENDS_ITSELF: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
@@ -63,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison that has a baseline and an improvement by the preferred treatment, so no field is None."""
+    """A comparison with results for the baseline and for the preferred treatment, so no field is None."""
 
     place: Place
     baseline: CellResult
@@ -83,7 +82,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the answers to all questions that the run can answer for one page."""
+    """Return all answers that the run's figures allow for one page; empty if the page has no saving."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -102,7 +101,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer on which pages gain most and least; empty if fewer than two pages have figures."""
+    """Return the answer on which pages gain most and least; empty if fewer than two pages have savings."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -122,8 +121,8 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Map each kind of wait on the critical path to its change by TFO in ms, without changes below
-    CHANGE_MIN_MS. Empty if a path is unknown."""
+    """Return the change by TFO of each kind of wait on the critical path, in ms, for changes of at least
+    CHANGE_MIN_MS. Empty if the critical path without or with TFO is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -151,7 +150,7 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how savings grow with RTT, for each series, or for the first if there are many."""
+    """Yield sentences on how savings grow with RTT along each curve, or along the first if there are many."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -177,7 +176,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
-    The RTT is left out, and so are settings whose values need verdicts of their own."""
+    Leave out the RTT, and settings for each value of which the report has a separate verdict."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -197,7 +196,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield up to two sentences: `Without TFO, reno instead of cubic: +44 ms: ...`, and one with TFO."""
+    """Yield up to two sentences, without and with TFO: `Without TFO, reno instead of cubic: +44 ms: ...`."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -216,7 +215,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause: the shares of both PLTs without TFO in transfer and processing; empty if unknown."""
+    """Return a clause on the share of transfer and processing in both PLTs without TFO; empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
@@ -227,7 +226,7 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on the page, and on its loads without TFO at the places of `curve`."""
+    """Yield sentences on the page's content, and on its loads without TFO in the comparisons of `curve`."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -262,7 +261,7 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the place whose handshakes take most round trips, if these handshakes are slow."""
+    """Yield a sentence on the comparison whose handshakes take most round trips, if they are slow."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths
@@ -329,8 +328,8 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on a saving that exceeds its bound; empty if it does not. `shorter`: clauses on other
-    waits that became shorter."""
+    """Return a sentence on a saving that exceeds its upper bound; empty if the saving does not exceed it.
+    `shorter`: clauses on waits other than handshakes that became shorter."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -10,13 +10,13 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# The maximum number of loads to analyse. A load takes about 2 ms, and more loads hardly change the means.
+# The maximum number of loads to analyse. Each takes about 2 ms to analyse, and more hardly change the means.
 LOADS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Means over loads of one cell, in milliseconds. The values of `kinds_ms` add up to `plt_ms`."""
+    """Means over the loads of one cell. The values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the cell's loads are analysed."""
@@ -25,7 +25,7 @@ class Breakdown:
     handshakes: float
     """The mean number of handshakes on the critical path."""
     ready_ms: float
-    """The time for which requests on the critical path were queued and only waited for a connection."""
+    """The time in which requests on the critical path were queued and waited only for a connection."""
     connections: float
 
     def share(self, kind: Kind) -> float:
@@ -33,13 +33,13 @@ class Breakdown:
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return the change of each kind of wait to `after`, in ms. They add up to the change of the PLT."""
+        """Return how much longer each kind of wait is in `after`, in ms. The sum is the change of the PLT."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The valid load to show in full for a cell: its PLT is the median, or the lower of the middle two."""
+    """The valid load that reports show in full: its PLT is the median, or the lower of the middle two."""
 
     record: LoadRecord
     path: CriticalPath
@@ -47,7 +47,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Figures by cell index. Cells without a valid load, or observed only at the origins, are left out."""
+    """Breakdowns and shown loads by cell index, for cells with a valid load observed at the client."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]

@@ -1,4 +1,4 @@
-"""Compute how much of the time of cold requests, which wait for a TCP handshake, the handshake takes.
+"""Compute the share of the TCP handshake in the time of cold requests: requests that wait for a handshake.
 
 This is Figure 2 of Radhakrishnan et al. (CoNEXT 2011) for the loads of a run. In their Figure 1, the
 handshake takes 8 to 28 % of the time of cold requests at Google.
@@ -16,7 +16,7 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The requests with a response, from each page's median load without TFO with one network and setup."""
+    """The requests with a response in each page's median load without TFO, on one network with one setup."""
 
     place: str
     seed: int
@@ -48,18 +48,19 @@ class ColdRequests:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of `share` over the cold requests; None if there are too few of them."""
+        """Return the 95 % interval of `share` over the cold requests; None for fewer than VALUES_MIN."""
         return median_interval(self.shares, self.seed)
 
     @property
     def share_of_all(self) -> float:
-        """Return the share of the time of all requests that handshakes take, in percent."""
+        """Return the share of handshakes in the total time of all requests, in percent."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the requests of each place that has cold requests. Skip loads observed only at the origins."""
+    """Return the requests for each combination of network and setup that has cold requests. Skip loads that
+    were observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

@@ -1,15 +1,15 @@
 """Find the critical path of a load by walking back from the load event to the navigation start.
 
 The walk starts at the last response before the load event. It goes back over the response's transfer and the
-wait for its first byte to the sending of the request, and then to the last event that the request waited for:
-the handshake of its connection, the end of the request that occupied the connection (or a place under the
-limit on connections), or the response from which the client learned of the request. So the previous request
-explains the time in a queue. `ready_ns` is the total time in queues.
+wait for its first byte to the sending of the request, and then to the last event that the request waited for.
+This is the handshake of its connection, the end of another request that occupied the connection or used up
+the limit on connections, or the response from which the client learned of the request. So the previous
+request explains the time in a queue. `ready_ns` is the total time in queues.
 
-Clients that bind late (Chromium, the loader) give a new connection to the most urgent request. If the request
-that waited for it then had to open another connection, its wait for the first handshake counts too.
+Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. If the
+request that waited for this connection then opens another one, its wait for the first handshake counts too.
 
-The sum of these handshakes is no upper bound on TFO's saving: see `fastopen.analysis.statistics.bound`.
+The handshakes on this path do not add up to an upper bound on TFO's saving (see `analysis.statistics.bound`).
 """
 
 import math
@@ -26,7 +26,7 @@ from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
 
 class Kind(StrEnum):
-    """The activity that a load waits for during a segment."""
+    """The activity that a load waits for during a segment of its critical path."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"
@@ -81,7 +81,7 @@ class Sent:
     first_byte_ns: int
     end_ns: int
     opened_ns: int | None = None
-    """The connection's opening time; None if cached, or for a later request on an HTTP/1.1 connection."""
+    """The connection's opening time; None if cached, or if an earlier request used the HTTP/1 connection."""
     looked_up: Span | None = None
     """The time span of the lookup of the host's name; None if the request did not wait for a lookup."""
     connected_ns: int | None = None
@@ -91,7 +91,7 @@ class Sent:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return the time from which only a lookup could delay the opening; None if `opened_ns` is None."""
+        """Return when only a name lookup could still delay the connection; None if `opened_ns` is None."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -142,7 +142,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return handshakes with the origin of `sent` during its wait for a connection, the latest first."""
+        """Return the spans of handshakes with the origin of `sent` while `sent` waited, the latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -150,7 +150,7 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose response revealed `sent`; None if there is no complete response."""
+        """Return the request whose response revealed `sent`; None for the root, or if it is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.

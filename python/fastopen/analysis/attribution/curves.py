@@ -17,13 +17,13 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison: its network and setup, and the results of its arms by the arm's name."""
+    """One comparison (a page on one network with one setup and engine), and its results by arm."""
 
     comparison: Comparison
     name: str
     """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
-    """A phrase with these values in a sentence: `at 20 ms`, `for 1 % loss`."""
+    """The values in `name` with a preposition, for sentences: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
     texts: dict[str, str]
     """The value that tables show for each varying factor, by the factor's name."""
@@ -34,8 +34,7 @@ class Place:
 
     @property
     def baseline(self) -> CellResult | None:
-        """Return the result of the arm that all other arms are compared with; None if that arm was not
-        loaded."""
+        """Return the result of the baseline, the arm without TFO; None if that arm was not loaded."""
         return baseline_of(self.arms)
 
     @property
@@ -64,7 +63,7 @@ class Curve:
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return the comparisons of a page, in the order of the table."""
+    """Return the comparisons of a page, in the order of the page's table of results."""
     places = []
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
@@ -86,8 +85,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Return the places as series in which only the factor `along` varies. The name of a series gives its
-    values of the other varying factors; it is empty if there are none."""
+    """Return the places as series in which only the factor `along` varies. The name of a series lists the
+    values of the other varying factors; it is empty if no other factor varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -98,14 +97,14 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map factors to their values at `point`, except values that are not numbers, and HTTP versions."""
+    """Return the numeric values of factors at `point`, by the factor's name. Other values are left out."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis: the deciding factor if there is one, else the RTT if it varies, else
-    the factor with the most values."""
+    """Return the factor for the x axis: the result of `deciding_factor` if any, else the RTT if it varies,
+    else the factor with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor

@@ -18,18 +18,17 @@ from fastopen.runs import RunStore
 
 # A request explains a slower load if it took longer by at least this fraction of the additional load time.
 SHARE_MIN: Final = 0.25
-# A connection that has carried less than this fraction of the other's bytes has a smaller congestion window.
+# A connection with less than this fraction of the bytes in the faster load has a smaller congestion window.
 LESS_CARRIED: Final = 0.5
 # Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
-# A segment that is retransmitted after a timeout is late by at least this (Linux's TCP_RTO_MIN).
+# A segment that is retransmitted after a timeout is late by at least this time (Linux's TCP_RTO_MIN).
 TIMEOUT_MIN_NS: Final = 200_000_000
 # Bytes in an initial window of 10 segments (RFC 6928). The window does not delay responses up to this size.
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more segments than this factor times those of the faster
-# load.
+# Losses explain a slower load if it retransmitted more than this many times the segments of the faster load.
 MORE_LOST: Final = 1.25
 # A direction of the link that is busy for a smaller fraction of the load time has room for more bytes.
 BUSY_MIN: Final = 0.75
@@ -50,7 +49,7 @@ class _Carried:
     without_session: bool
     """True if the request opened its connection, over TLS, and the client had no session to resume."""
     before_bytes: int
-    """Body bytes that had arrived on the connection when the request was sent."""
+    """Body bytes of the responses that the connection had completed when the request was sent."""
     syn_retransmitted: bool
     """True if the request opened its connection and the SYN had to be retransmitted without data."""
     reused: bool
@@ -62,7 +61,7 @@ class _Carried:
 
 def with_reasons(store: RunStore, results: Results) -> Results:
     """Return the results with the reasons why cells are slower, each found by comparing two loads. A reason
-    is more bytes on a busy link, or else a slower request on the critical path."""
+    is more bytes on a busy link, or else a slower request on the critical path, or retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -116,9 +115,9 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, with a repeat that both
-    have. The first cell has the simplest value. All its loads are faster than all loads of the second cell,
-    by more than the smallest effect."""
+    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, and the number of a repeat
+    that is valid in both. The first cell has the simplest value. All its loads are faster than all loads of
+    the second cell, by more than the smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -230,14 +229,14 @@ def _without_early_data(was: _Carried | None, now: _Carried | None) -> int:
 
 
 def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
-    """Return a clause on the reason why a request took longer; empty if none is known. `met` is the clause on
-    a response that shares the link with the request for longer; empty if there is none."""
+    """Return a clause on the reason why a request took longer; empty if none is known. `met`: the result of
+    `_met`, a clause on a response that shares the link with the request for longer, or an empty text."""
     longer_ns = now.took_ns - was.took_ns
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
     if now.syn_retransmitted and not was.syn_retransmitted:
-        # The SYN's timeout is longer than most savings by TFO.
+        # Check this reason first: the SYN's timeout is longer than most savings by TFO.
         return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
     if late and (more or (stopped and lost and body_bytes <= WINDOW_BYTES)):
         # A busy link cannot explain the pause, so the request or its response waited for a timeout.
@@ -262,7 +261,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions; empty unless `after` has more than MORE_LOST times as many."""
+    """Return a clause on retransmissions; empty unless `after` has over MORE_LOST times those of `before`."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -291,7 +290,7 @@ def _met(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map each other request that overlapped with this request to the length of the overlap."""
+    """Map each request that was in progress together with request `index` to the length of the overlap."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -361,8 +360,8 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each two values of a factor in COMPARED, if the page loads more slowly with the
-    later one. Cells whose other factors need verdicts of their own get separate sentences."""
+    """Yield a sentence for each value of a factor in COMPARED with which the page loads more slowly than with
+    the simplest value. If another factor has a verdict for each value, its values get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -382,8 +381,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the values of the factor in COMPARED in words, first that of the slower cell. Then the slower
-    cell's values of other factors that need verdicts of their own, except factors of the first flight."""
+    """Return phrases: the slower and the faster cell's values of the factor in COMPARED, then the slower
+    cell's values of other factors that have a verdict for each value, except factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -397,9 +396,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's table row; empty if its page and verdict have no other row. Add a note
-    if the cell's increase (the first of `increases`), rounded as in tables, is the largest of all rows, or
-    the same in all."""
+    """Return the name of the cell's table row; empty if no other row of the page has the same verdict. The
+    first of `increases` is the cell's increase of the load time, the others are those of all rows. Add a note
+    if the cell's increase, rounded to 0.1, is the largest of several rows, or the same in all."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

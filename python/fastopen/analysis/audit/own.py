@@ -6,7 +6,7 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 
-# The columns by which results of fastopen are recognised.
+# A CSV file with all of these columns is recognised as results of fastopen.
 MARKS: Final = (
     "page",
     "rtt_ms",
@@ -35,8 +35,7 @@ def printed_rows(
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
     for name in (one for one in factors if one not in ("page", "rtt_ms", "setup")):
-        # Leave out columns that follow from other columns, such as the key share from TLS: they distinguish
-        # no rows.
+        # Leave out columns that depend on other columns, such as key share on TLS: they distinguish no rows.
         with_it, without = (
             {tuple(row[one] for one in names) for row in rows} for names in ([*series, name], series)
         )

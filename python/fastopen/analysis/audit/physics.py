@@ -32,7 +32,7 @@ SLACK: Final = Decimal("1.02")
 SLACK_OF_ROOM: Final = Decimal("1.1")
 # A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
-# A slope of more than this fraction of the previous slope may be noise, because published loads are few.
+# A slope that falls to more than this fraction of the previous slope may be noise: published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
@@ -59,8 +59,7 @@ class MeasuredCell:
 
     @property
     def saved(self) -> Decimal:
-        """Return the smallest saving that rounding allows, in milliseconds. It is negative if TFO may be
-        slower."""
+        """Return the smallest saving in ms that rounding allows. It is negative if TFO may be slower."""
         return self.off - self.tfo - 2 * self.half_digit
 
     @property
@@ -79,7 +78,8 @@ class MeasuredCell:
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return the findings on cells of one page over networks that differ only in RTT."""
+    """Return findings on times that are too short for the RTT or rate, and on savings that are too large.
+    `series` has the cells of one page over networks that differ only in RTT."""
     found: list[AuditFinding] = []
     tightest = _tightest_below(series)
     for one in series:
@@ -147,8 +147,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return the findings on a series. A finding that compares several cells is reported for the cell with
-    the longest RTT. If two cells have the same RTT but other times, it is reported for the later one."""
+    """Return findings on changes between the cells of one page over networks that differ only in RTT. Each is
+    reported for the cell with the longest RTT, or for the later of two cells with one RTT but other times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -158,7 +158,7 @@ def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
             found.append(AuditFinding(one.cell, "duplicate", f"other times than in {there}"))
     in_order = sorted(of_rtt.values(), key=lambda one: one.rtt)
     steps = [finding for lower, higher in pairwise(in_order) for finding in _step(lower, higher)]
-    # A wrong cell explains changes of slope next to it, so do not report these.
+    # A wrong time also changes the slopes next to it, so report no questions on these slopes.
     explained = {finding.cell.line for finding in steps}
     explained |= {one.cell.line for one in in_order if not one.unit_is_right}
     found += steps
@@ -198,7 +198,8 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Ask about the last of three cells if the slope falls by more than half in one of its two times only."""
+    """Yield a question on the last of three cells if the growth per ms of RTT falls by more than half only
+    without TFO, or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
@@ -217,7 +218,7 @@ def _bend(name: str, cells: Sequence[MeasuredCell], times: Sequence[Decimal]) ->
     first, second = cells[1].rtt - cells[0].rtt, cells[2].rtt - cells[1].rtt
     near, at, far = (one.half_digit for one in cells)
     before, after = (times[1] - times[0]) / first, (times[2] - times[1]) / second
-    # The middle time is in both slopes and moves them in opposite directions.
+    # An error of the middle time changes both slopes, in opposite directions.
     slack = (at + far) / second + SLOPE_MIN * (near + at) / first
     kept = after - SLOPE_MIN * before
     clear = times[1] - at > times[0] + near and abs(kept) > slack

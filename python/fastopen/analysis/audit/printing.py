@@ -15,14 +15,14 @@ from fastopen.analysis.audit.table import UNITS_S, PrintedCell, decimals
 
 Pair = tuple[Decimal, Decimal]
 
-# How far a value may lie below and above its printed figure, in units of the last printed digit.
+# Distances by which a value may lie below and above its printed figure, in units of the last printed digit.
 NEAREST: Final = (Decimal("0.5"), Decimal("0.5"))
 UP: Final = (Decimal("0.999999"), Decimal(0))
 DOWN: Final = (Decimal(0), Decimal("0.999999"))
 WAYS: Final = (NEAREST, UP, DOWN)
 # Longer page loads are absurd: Chromium gives up on a connection after four minutes, and servers earlier.
 PLAUSIBLE_S: Final = Decimal(300)
-# On slow links, the time for ten megabytes is the limit. Nearly all pages have less.
+# On slow links, the time to transfer ten megabytes is the limit. Nearly all pages are smaller.
 LARGE_PAGE_BITS: Final = Decimal(80_000_000)
 NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
@@ -37,7 +37,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a value between the two `values` can have been printed as `printed`."""
+    """Return True if rounding by `way` can print a value between the two `values` as `printed`."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 

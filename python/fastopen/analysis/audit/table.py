@@ -66,7 +66,7 @@ FIRST_FLIGHTS: Final = {
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row as printed: times without (`off`) and with TFO in `unit`. Values are None if not printed."""
+    """One row as printed: times without (`off`) and with TFO in `unit`. Figures are None if not printed."""
 
     line: int
     experiment: str
@@ -82,8 +82,7 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs whose median improvement is printed. 1 or None: it is computed from `off` and
-    `tfo`."""
+    """The number of pairs whose median improvement is printed; 1 or None if it is that of `off` and `tfo`."""
     flight_off: FlightKind = FIRST_FLIGHTS["tcp"]
     flight_tfo: FlightKind = FIRST_FLIGHTS["tfo"]
 
@@ -200,7 +199,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """Reads the fields of a row by the names of their columns. Raises InputError for wrong fields."""
+    """The fields of a row by column. Its methods parse them, and raise InputError for malformed fields."""
 
     fields: Mapping[str, str]
     place: str

@@ -13,7 +13,7 @@ from fastopen.experiments.factors import RTT
 
 
 class Outcome(StrEnum):
-    """The change of a cell's page load time."""
+    """The verdict on the change of a cell's page load time."""
 
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
@@ -49,7 +49,7 @@ class CellChange:
     reason: str
     """The reason why the second run's median load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
-    """True if both runs must have the same loads, but counts of loads, connections or segments differ."""
+    """True if both runs must have the same loads, but their evidence (such as retransmissions) differs."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class CellChange:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the change of the page load time, judged by its interval."""
+        """Return the verdict on the change of the page load time, based on its interval."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -115,7 +115,7 @@ def _name(results: Results, result: CellResult) -> str:
 def _change(
     runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
 ) -> CellChange:
-    """Compare a cell of two runs. `factors` distinguish the cells of a page."""
+    """Compare matching cells of two runs. The values of `factors` distinguish the cells of a page."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
     seed = derive_seed(experiment.seed, "change", old.cell.index)
@@ -159,7 +159,7 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Return the waits that changed, and the reason if the second load of the same page took longer."""
+    """Return the waits that differ between the median loads, and the reason if the second took longer."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

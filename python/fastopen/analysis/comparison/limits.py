@@ -39,7 +39,7 @@ class Limit:
     text: str
     measure: Measure
     bound: float
-    """The signed change, in `unit`."""
+    """The most extreme accepted change with its sign, in `unit`."""
     rising: bool
     """True if changes above the bound fail, False if changes below the bound fail."""
     unit: str
@@ -57,7 +57,6 @@ class Limit:
         return LimitVerdict.FAILS if sure else LimitVerdict.UNCLEAR
 
     def _in_unit(self, found: Change) -> tuple[float, tuple[float, float] | None]:
-        """Return the change and its interval, in the unit of this limit."""
         interval = found.interval
         if self.unit != "ms":
             return found.stated, interval
@@ -73,7 +72,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """The result of one limit in one cell."""
+    """The result of checking one limit in one cell."""
 
     limit: Limit
     change: CellChange
@@ -104,7 +103,7 @@ def parse_limit(text: str) -> Limit:
 
 
 def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[LimitCheck]:
-    """Yield the result of every limit in every cell. A limit on savings is not checked in baseline cells."""
+    """Check every limit in every cell, and yield the results. Baseline cells have no saving to check."""
     for change in cells:
         for limit in limits:
             if limit.measure == "plt" or change.before.cell.arm.role != "baseline":

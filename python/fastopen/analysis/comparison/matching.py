@@ -18,7 +18,7 @@ from fastopen.runs import RunStore
 
 Key = tuple[str, ...]
 Pairs = tuple[tuple[CellResult, CellResult], ...]
-# Arms are matched by name. Their transports are not matched, because they follow from TLS, another factor.
+# Arms are matched by name. Transports are not matched, because they depend on TLS, which is another factor.
 MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 
@@ -137,8 +137,8 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield a setting for each factor that differs. Defaults that follow from other settings in both runs are
-    left out, unless all are such defaults."""
+    """Yield a setting for each factor in `differing`. Leave out factors whose default depends on other
+    settings and was used in both runs, unless this is true of all of them."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:
@@ -210,7 +210,7 @@ def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, obje
 
 
 def _facts(page: Page) -> str:
-    """Return `2 requests, 30 kB (0123abcd)`, where the digest is that of the page without its name."""
+    """Return a text such as `2 requests, 30 kB (0123abcd)`. The digest covers the page without its name."""
     digest = page.model_copy(update={"name": ""}).digest()
     return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 
