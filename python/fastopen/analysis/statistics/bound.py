@@ -29,7 +29,7 @@ class Bound:
 
     @property
     def percent(self) -> float:
-        """Return the bound in percent of the PLT without TFO, like improvements."""
+        """Return the bound in percent of the PLT without TFO."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
@@ -40,7 +40,8 @@ class Bound:
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound from (sequential handshakes, PLT) of valid baseline loads in ns; None without a PLT.
+    """Return the bound; None if no load has a PLT. `baseline` has a pair of times in ns for each valid load
+    without TFO: the largest sum of handshake times along a chain of events, and the PLT.
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:

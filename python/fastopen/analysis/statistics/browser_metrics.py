@@ -12,7 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """A cell's metrics from its browser. Counts of requests are medians over valid repeat views, or None."""
+    """A cell's browser metrics. Request counts are medians over valid repeat views; None without them."""
 
     requests: float | None
     from_cache: float | None

@@ -40,7 +40,7 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind in the contract, their number, and an example."""
+    """A reason why loads were invalid or repeated: its kind, the number of these loads, and an example."""
 
     kind: str
     loads: int
@@ -76,10 +76,9 @@ class CellResult:
     improvements_percent: Mapping[int, float]
     """The improvement of each pair, by repeat."""
     effect: float | None
-    """The matched-pairs rank-biserial correlation; see `rank_biserial`."""
+    """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: tuple[Outlier, ...]
-    """Loads that took much longer or shorter than the other loads of the cell. All figures include these
-    loads."""
+    """Loads that took much longer or shorter than the other loads of the cell. All figures include them."""
     repeated: tuple[Reason, ...]
     """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
@@ -151,7 +150,7 @@ def summarise(
 
 
 class _Loads:
-    """All attempts at the loads of one cell. Only the last attempts (`counted`) count."""
+    """All attempts at the loads of one cell. Only the last attempt of each load (`counted`) has an effect."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
@@ -169,7 +168,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of savings over these loads of the baseline; None if none has a PLT."""
+        """Return the upper bound of savings over these loads without TFO; None if no valid load has a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -248,7 +247,7 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the correlation, from -1 (every pair got slower) to 1 (every pair faster); None without pairs.
+    """Return the correlation, from -1 (TFO slows down every pair) to 1 (speeds up all); None without pairs.
 
     It is the favourable share of the rank sum of Wilcoxon's signed-rank test minus the unfavourable share
     (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated

@@ -23,7 +23,7 @@ class SizeLevel:
 
 
 def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
-    """Return the levels of round trips, in the order of sizes."""
+    """Group sizes, in ascending order, into levels with the same round trips to the first byte."""
     found: list[SizeLevel] = []
     for size, rtts in sorted(rtts_of_bytes.items()):
         if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
@@ -35,8 +35,8 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
     """Return round trips to the first byte by comparison, arm and size of the chain in bytes. Comparisons
-    that differ only in this size are under the first of them. Empty for fewer than SIZES_MIN sizes, or if a
-    link has a rate, because then every byte takes time."""
+    that differ only in this size share the entry of the first one. Empty for fewer than SIZES_MIN sizes, or
+    if a link has a rate, because then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

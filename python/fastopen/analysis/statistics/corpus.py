@@ -26,7 +26,7 @@ PAGES_MIN: Final = 20
 RESAMPLES: Final = 2_000
 # The number of resampled values in memory at once.
 BATCH: Final = 2_000_000
-# Properties of a page that may determine its saving: facts of the page index, or their ratios, with names.
+# Properties of a page that may determine its saving (facts of the page index or their ratios), in words.
 PROPERTIES: Final = {
     "connections": "connections",
     "hosts": "hosts",
@@ -67,7 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison of the first page, for the place's network, setup and engine."""
+    """The comparison of the first page in `savings`. All pages have its network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""

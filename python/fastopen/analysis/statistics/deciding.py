@@ -10,9 +10,9 @@ from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
 from fastopen.experiments import UNKNOWNS, Experiment, Factor, draw_of, treatments_of
 
-# A factor decides if it explains more of the variance than everything else together.
+# A factor decides if it explains more of the variance of the savings than everything else together.
 SHARE_MIN: Final = 0.5
-# A factor decides nothing if the median savings at its values differ by fewer percentage points.
+# A factor does not decide if the median savings at its values differ by fewer percentage points.
 SPAN_MIN: Final = 1.0
 # With fewer samples, rank correlations of 0.4 occur by accident.
 DRAWS_MIN: Final = 20
@@ -49,9 +49,9 @@ class Deciding:
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
     """Return the factor that decides the preferred treatment's saving; None if no factor does.
 
-    Factors that vary together (`--combine zip`, named networks) count as one; fewer than two decide nothing.
-    The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment is a
-    full cross of its factors, so the sums of squares between groups can be added.
+    Factors that vary together (`--combine zip`, named networks) count as one. If there are fewer than two,
+    none decides. The savings, minus the mean saving of their page, are grouped by each factor in turn. An
+    experiment is a full factorial design, so the sums of squares between groups can be added.
     """
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
@@ -102,9 +102,9 @@ class Sensitivity:
     def rest(self) -> float:
         """Return the fraction of the variance of ranks that no single sampled value explains, 0 to 1.
 
-        It comes from the order of equal requests, and from values that act together. Values are independent,
-        so their fractions add up. The fraction that each value explains by accident, 1 / (draws - 1), is
-        subtracted.
+        It comes from the order of simultaneous requests, and from interactions of values. Values are drawn
+        independently, so their fractions add up. The fraction that each explains by accident,
+        1 / (draws - 1), is subtracted.
         """
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
@@ -117,7 +117,8 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the sensitivity; None if the cell is not `varied`, samples are few or all savings are equal."""
+    """Return the sensitivity; None if the cell is not `varied`, if it has fewer than DRAWS_MIN samples, or if
+    all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

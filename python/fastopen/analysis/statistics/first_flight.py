@@ -32,7 +32,7 @@ def syn_data_max(network: Network) -> int:
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on the first flights of one load. A figure is None if the load's record does not give it."""
+    """Figures on the first flights of one load. A figure is None if the load's record does not show it."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS

@@ -32,7 +32,7 @@ class Flight:
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """Return the first flight of an arm; None in cleartext."""
+        """Return the first flight of an arm; None if the setup has no TLS."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected

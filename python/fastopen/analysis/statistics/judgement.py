@@ -52,7 +52,7 @@ TONES: Final = {
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
     """Return the effect of a treatment, judged by the confidence interval of its saving. If the interval
-    excludes zero but the median saving is below the smallest effect, the effect is NONE."""
+    excludes 0 but the median saving is below the smallest effect, the effect is NONE."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN

@@ -30,7 +30,7 @@ class ServerUse:
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
-    """The number of connections that found the TFO queue of a listener full."""
+    """The number of connections that arrived when the TFO queue of a listener was full."""
     upstream_connections: int
     """Connections from external servers to the origins, in all loads of setups with `upstream_tfo`."""
     upstream_syn_data: int

@@ -27,7 +27,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def http_of_rows(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a warning if cells in cleartext and over TLS use different versions of HTTP; empty if not."""
+    """Return a warning if cells in cleartext and cells with TLS use different HTTP versions; empty if not."""
     setups = results.experiment.setups
     of_clear, of_tls = (
         http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])

@@ -39,7 +39,8 @@ class Payoff:
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving if this share of paths, 0 to 1, is broken and `visits` share the cost."""
+        """Return the mean saving per visit in ms, if this share of paths, 0 to 1, is broken and a client pays
+        `cost_ms` on the first of `visits` visits over such a path, and saves nothing on the others."""
         cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
         return (1 - share) * self.saved_ms - cost_ms
 

@@ -20,7 +20,7 @@ class UntilInterval:
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next; empty if each comparison is precise enough or has `max_repeats`."""
+        """Return the jobs to run next; empty if every comparison is precise enough or at `max_repeats`."""
         asked = run.asked()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_is_judged, results.cells):
@@ -47,7 +47,7 @@ class UntilInterval:
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats narrow a cell's interval. They do not for baselines and samples."""
+    """Return True if more repeats narrow a cell's interval. They do not if it is a baseline or `varied`."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 

@@ -100,7 +100,7 @@ class Results:
         return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note on cells whose savings exceed their bound (`beaten`); empty if there are none."""
+        """Return the note on cells whose savings exceed their bound (`beaten`); empty without such cells."""
         cells = list(beaten)
         if not cells:
             return ""
