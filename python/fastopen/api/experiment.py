@@ -48,8 +48,7 @@ class Experiment:
         as_imported: bool = False,
         **factors: Any,
     ) -> None:
-        """Make an experiment of `pages`: `Page` objects, or files, folders and packaged names as for
-        `fastopen run`.
+        """Make an experiment of `pages`: `Page` objects, files, folders, or names of packaged pages.
 
         `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
         numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`
@@ -112,7 +111,7 @@ class Experiment:
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError."""
+        """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError if invalid."""
         made = copy(self)
         try:
             made.asked = Asked(**{**dict(self.asked), **settings})
@@ -125,7 +124,7 @@ class Experiment:
         return made
 
     def pages(self) -> list[ImportedPage]:
-        """Return the pages with their recorded bodies. Raises InputError."""
+        """Return the pages with their recorded bodies. Raises InputError if a page cannot be read."""
         choice = self.asked.corpus
         imported: list[ImportedPage] = []
         if choice is not None and self.paths:

@@ -176,7 +176,7 @@ def _print(results: Results, target: Console) -> None:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Open a kept run by its folder, its name, or `last`. Raises InputError."""
+    """Open a kept run by its folder, its name, or `last`. Raises InputError if it cannot be opened."""
     return Run(RunStore.open(find_run(run)))
 
 

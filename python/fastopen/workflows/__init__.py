@@ -1,1 +1,1 @@
-"""Carry out runs, searches of rigs, and validations from beginning to end."""
+"""Carry out runs, searches for rigs, and validations from beginning to end."""

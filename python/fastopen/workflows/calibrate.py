@@ -39,7 +39,7 @@ class _Kept(BaseModel):
     format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
-    """The explanations that fit, the best first."""
+    """The think times and reference positions that explain the recording equally well, the best first."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Recording:
             self.found = stopped.value
 
     def calibrated(self, found: Calibration) -> ImportedPage:
-        """Return the page with the values found, and with a note on how they were found."""
+        """Return the page with the think times found, and with a note on the recorder's network."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         limit = "" if found.complete else "; the time limit ended the search"

@@ -147,7 +147,7 @@ class EngineSet:
         return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
-        """Describe the engines, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4)`, with reasons."""
+        """Describe the engines with reasons, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`."""
         described = [self._describe(plan, name) for name in plan.engines]
         if any(one.link == "kernel" and one.path != "none" for one in plan.experiment.networks):
             described.append(MIDDLEBOX_IS_OURS)

@@ -1,4 +1,4 @@
-"""Compare packaged experiments with their expected page load times, which virtual time repeats exactly."""
+"""Compare the page load times of packaged experiments with the times that virtual time must reproduce."""
 
 import csv
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def measured(
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Return the first time that is not as expected, if any. Raises InputError if no times are expected."""
+    """Return the first unexpected time; None if there is none. Raises InputError without expected times."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
@@ -61,7 +61,7 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected PLTs in nanoseconds, keyed as by `measured`. Raises InputError without a table."""
+    """Return the expected PLTs in ns, keyed by the first five COLUMNS. Raises InputError without a table."""
     folder = packaged_folder("experiments")
     if folder is None or not (folder / FILE).is_file():
         raise InputError("the file of expected tables is missing", FILE, "install fastopen again")

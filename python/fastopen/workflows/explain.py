@@ -32,15 +32,15 @@ from fastopen.experiments.published import FILE as PUBLISHED
 from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
 from fastopen.pages import Page, load_chosen
 
-# Kinds of the audit's findings and questions that are about the times. Other kinds are printing errors.
+# Kinds of audit findings that concern the times. Other kinds are printing errors.
 OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
 # A page load time agrees if it differs from the published time by at most this share.
 AGREE_SHARE: Final = 0.1
-# After these requests, which take half a minute on two cores, a search tries only neighbours of the best rig.
+# After this many requests (half a minute on two cores), a search tries only neighbours of the best rig.
 SEARCH_REQUESTS: Final = 60_000
-# Number of rigs that are loaded together if no neighbour is left to try.
+# Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
-# Loads of each cell. Their mean counts, as in the tables. Each load draws its own values for uncertain facts.
+# Number of loads of each cell, whose mean is compared. Each draws its own values for uncertain facts.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
@@ -48,7 +48,7 @@ OBJECTS_MAX: Final = 2000
 BYTES_MAX: Final = 200_000_000
 
 Watch = Callable[[int, int], None]
-"""Takes the number of finished loads, and the number of all loads known so far."""
+"""A callback that receives the number of finished loads, and the number of all loads known so far."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig of the properties that have a source. The figures do not influence this rig."""
+        """Return the rig of the properties that have a source. Published figures do not influence it."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -153,12 +153,13 @@ class Explained:
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
     def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the loaded rigs' saving in percent that is nearest to the cell's; None without a saving."""
+        """Return the saving of a loaded rig, in percent, that is nearest to the cell's published saving; None
+        if no rig has a saving."""
         savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
         return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return in words why the best rig does not give a cell's saving."""
+        """Return in words why the best rig does not reproduce a cell's published saving."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         if faults := [kind for kind in kinds if kind not in QUESTIONS]:
             return f"cannot be as printed (fastopen audit: {', '.join(faults)})"
@@ -225,10 +226,10 @@ def _figures(times: CellTimes) -> dict[str, float | None]:
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search the rigs of an experiment for the best, in virtual time.
+    """Search the rigs of an experiment for the one with the best score, in virtual time.
 
     First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
-    the best rig, with one property more or less. If all neighbours are known, load other rigs, up to
+    the best rig: one property more, less, or with another value. If all are known, load other rigs, up to
     SEARCH_REQUESTS requests. Raises InputError if properties exclude each other, and MachineError without a
     kernel.
     """
@@ -304,7 +305,7 @@ def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
 
 @dataclass
 class _Search:
-    """Loads rigs. A page that is the same on several rigs is loaded once."""
+    """A search over rigs. A page that is the same on several rigs is loaded only once."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -391,7 +392,7 @@ class _Search:
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
-        """Load rows. Return the times of valid loads in milliseconds, by row, network and arm."""
+        """Load pages on rigs (`_Row`). Return the PLTs of valid loads in ms, by row, network and arm."""
         places: dict[str, tuple[_Row, int, dict[str, ArmName]]] = {}
         jobs: list[Job] = []
         for row, network, arms, draws in asked:

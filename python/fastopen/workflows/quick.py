@@ -14,8 +14,7 @@ from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
 # Time in seconds that loads may take, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# Factor by which a busy machine may slow virtual time. The load average does not show it, because it ignores
-# priorities.
+# Factor by which a busy machine may slow virtual time: the load average does not show processes' priorities.
 BUSY: Final = 3.0
 # The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")

@@ -71,7 +71,7 @@ class RunOptions:
     draws_by_default: bool = False
     """True if the user named neither repeats nor variation. A resumed run then keeps both."""
     inputs: Sequence[str | Path] = ()
-    """The inputs of the pages, read with the next three options. Resuming reads recorded bodies from them."""
+    """Files and folders of pages, read with the next three options. A resumed run reads bodies from them."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -86,7 +86,7 @@ class RunOptions:
     executor: Executor | None = None
     """The executor for jobs of virtual time; None to run them on this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
-    """Returns the option or key that sets a factor, for error messages."""
+    """A function that returns the option or key that sets a factor, for error messages."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the options that resuming the run needs."""
@@ -121,7 +121,7 @@ class StartedRun:
 
 
 Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
-"""Takes a run that is about to be executed, and returns a context with the function to call at each event."""
+"""A function that receives a run before it is executed, and returns a context with its event handler."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
 
 
 class DaskExecutor(Executor):
-    """Run tasks on the workers of a Dask client. The caller closes the client.
+    """An executor that runs tasks on the workers of a Dask client. The caller closes the client.
 
     Dask's own executor (`Client.get_executor`) is not used, because it reports a task as cancelled while it
     still runs, and waits forever if no workers are left.
@@ -65,7 +65,7 @@ class DaskExecutor(Executor):
         self._watch.start()
 
     def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """See Executor. Raises RuntimeError after the shutdown, or if the client has lost its scheduler."""
+        """Run `work` on a worker. Raises RuntimeError after the shutdown, or without a scheduler."""
         if self._over.is_set():
             raise RuntimeError("the executor is shut down")
         if self._client.status != "running":
@@ -85,7 +85,7 @@ class DaskExecutor(Executor):
                     # Wake callers of `concurrent.futures.wait`.
                     future.set_running_or_notify_cancel()
                 else:
-                    # Ignore errors of setting: the future is already done if it was cancelled or has failed.
+                    # Ignore errors here: the future is already done if it was cancelled or has failed.
                     with suppress(Exception):
                         try:
                             future.set_result(theirs.result())
@@ -104,7 +104,7 @@ class DaskExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See Executor. With `wait`, also wait for cancelled tasks that a worker still runs."""
+        """Shut down. With `wait`, also wait for cancelled tasks that a worker still runs."""
         self._over.set()
         for future in list(self._open) if cancel_futures else ():
             future.cancel()

@@ -1,4 +1,4 @@
-"""Replay recordings over the networks that they imply, and measure how well the replays agree with them."""
+"""Replay recordings over the networks that they imply, and measure how well replay and recording agree."""
 
 from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, told_from_queues
 from fastopen.workflows.replays.errors import (

@@ -24,7 +24,7 @@ PLACING_ROUNDS: Final = 16
 # The share of the error that each step corrects, in the searches from the shortest and the longest think
 # times. The first steps correct less, because each think time also changes the queues of other requests.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
-# The resolution of recorders. Smaller errors do not count as better.
+# The time resolution of recorders. Mean errors below it count as equal.
 RESOLUTION_US: Final = 100
 # An explanation fits as well as the best one if the recording is at most e times less likely under it, or if
 # its mean error is within the resolution of browser clocks, which write milliseconds.
@@ -33,7 +33,8 @@ CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
 Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
-"""Yields pages to load over the recorder's network. Takes a record of each, or None if the time is over."""
+"""A generator of pages to load over the recorder's network. It receives a record of each page, or None if the
+time is over, and returns the calibration."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Misfit:
     asks_bytes: dict[int, float]
     """The time in `asks_us`, as the number of body bytes of the initiator that arrive in this time."""
     asks_us: dict[int, float]
-    """Time by which the recorded delay from the initiator to the request was longer than in the load."""
+    """Time by which the recorded delay from the initiator's first byte to the request exceeded the load's."""
 
     @property
     def errors_us(self) -> list[float]:
@@ -139,7 +140,7 @@ class _Search:
         return min(self.tried, key=lambda one: one.loss)
 
     def explained(self) -> Page | None:
-        """Return the best page with the explanations that fit as well; None if no load was valid."""
+        """Return the best page with other explanations that fit equally well; None if no load was valid."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
@@ -254,7 +255,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of exchanges that only the server can delay, because no other was on the network."""
+    """Return the indices of exchanges that only the server can delay: no other exchange was in progress."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -289,7 +290,7 @@ def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequen
         initiator = resources[index].initiator
         assert initiator is not None, "it has asks_bytes"
         reached[initiator] = at_bytes = max(at_bytes, reached.get(initiator, 0))
-        # None is the end of the body: it frees the connection before it reveals resources.
+        # None means the end of the body, which frees the connection before it reveals resources.
         inside = at_bytes < resources[initiator].body_bytes
         changes.setdefault(index, {})["initiator_at_bytes"] = at_bytes if inside else None
     return _changed(page, changes)

@@ -49,7 +49,8 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step that differs most on the critical path of the replay; None if none differs enough."""
+    """Return the step on the replay's critical path that differs most from the recording; None if no step
+    differs by at least WORTH_SAYING_MS."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -70,7 +71,7 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield the steps from a resource's reveal to its last byte, with both durations, if they are known."""
+    """Yield (step, ms in `was`, ms in `now`) from discovery to last byte, if both loads have the request."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -125,7 +126,8 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step that differs most between the prediction for `page` and the measured load, if any."""
+    """Return the step of the predicted load that differs most from the measured load; None if no step differs
+    by at least WORTH_SAYING_MS."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {

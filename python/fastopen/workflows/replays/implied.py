@@ -41,16 +41,16 @@ WINDOW_MAX_SEGMENTS: Final = 1000
 ROUNDING_MS: Final = 1.0
 # A lookup that is shorter than this was answered by a cache of the recorder's machine.
 CACHED_MS: Final = 1.0
-# A response arrives in one flight if it takes at most this share of a round trip: no acknowledgment fits in.
+# A response that takes at most this share of a round trip arrives in one flight: no acknowledgment fits in.
 AT_ONCE: Final = 0.5
 # Connections per host if the page has the recorded waits for connections: more than any page needs.
 UNLIMITED_CONNECTIONS: Final = 256
-# Maximum RTT of the link: handshakes that measure it time out after a second. Any rest is extra RTT of hosts.
+# Maximum RTT of the link: handshakes that measure it time out after a second. Hosts may have extra RTT.
 LINK_RTT_MAX_US: Final = 500_000
 # Tolerated lateness of a packet on engine host, as a share of the load time.
 LATE_SHARE: Final = 0.01
 LATE_MIN_US: Final = 5_000
-# The head of a request must fit into a SYN: the arm sends it at once, as if the connection were open.
+# Maximum size of a request's header in a replay: it must fit into the SYN in which ARM sends it.
 HEAD_MAX_BYTES: Final = 1200
 URL_MAX_BYTES: Final = 1000
 # An arm whose connections need no round trip, because the page has the times of the recorded handshakes.
@@ -78,8 +78,7 @@ class Rules:
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let requests over HTTP/1.1 wait for connections as recorded. If False, each waits until one of six
-    connections is free."""
+    """Let requests over HTTP/1.1 wait for connections as recorded; if False, for one of six connections."""
     names: NameLookup = "none"
     """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
 
@@ -94,7 +93,7 @@ class Replay:
     tcp: Tcp
     origins: Origins
     tls: Tls | None
-    """The settings of QUIC's TLS; None without hosts with HTTP/3. Hosts without HTTP/3 use cleartext."""
+    """The TLS settings of hosts with HTTP/3; None without such hosts. All other hosts use cleartext."""
     recorded_ms: float
     recording: Recording
     held_ms: tuple[float, ...]
@@ -192,7 +191,7 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in milliseconds between request and sending that the replay does not cause itself.
+    """Return the time in ms for which the replay holds a request: recorded delays that it does not cause.
 
     With `waits`, include recorded waits for a connection, which may also come from a busy recording machine.
     Otherwise the replay itself waits for one of six connections.
