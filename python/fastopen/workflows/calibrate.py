@@ -39,7 +39,7 @@ class _Kept(BaseModel):
     format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
-    """The think times and reference positions that explain the recording equally well, the best first."""
+    """The think times and reference positions of the best explanation, then of others that fit as well."""
 
 
 @dataclass

@@ -226,7 +226,7 @@ def _figures(times: CellTimes) -> dict[str, float | None]:
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search the rigs of an experiment for the one with the best score, in virtual time.
+    """Search the rigs of an experiment for the rig with the best score, in virtual time.
 
     First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
     the best rig: one property more, less, or with another value. If all are known, load other rigs, up to

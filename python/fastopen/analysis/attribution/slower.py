@@ -261,7 +261,7 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions; empty unless `after` has over MORE_LOST times those of `before`."""
+    """Return a clause on retransmissions; empty unless `after` has over MORE_LOST times as many."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""

@@ -82,7 +82,7 @@ class PrintedCell:
     requests: int | None = None
     bytes: int | None = None
     pairs: int | None = None
-    """The number of pairs whose median improvement is printed; 1 or None if it is that of `off` and `tfo`."""
+    """The number of pairs whose median improvement is printed; 1 or None if computed from `off` and `tfo`."""
     flight_off: FlightKind = FIRST_FLIGHTS["tcp"]
     flight_tfo: FlightKind = FIRST_FLIGHTS["tfo"]
 

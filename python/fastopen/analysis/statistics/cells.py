@@ -150,7 +150,7 @@ def summarise(
 
 
 class _Loads:
-    """All attempts at the loads of one cell. Only the last attempt of each load (`counted`) has an effect."""
+    """All attempts at the loads of one cell. Results use only the last attempt of each load (`counted`)."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
