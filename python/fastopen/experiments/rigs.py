@@ -3,10 +3,10 @@
 An experiment's file declares properties. Each has a source, or is assumed. A rig is a set of properties.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -111,11 +111,11 @@ class RigSpace:
         published = published_cells(self.base)
         return {network: cell for (name, network), cell in published.items() if name == page}
 
-    def rigs(self) -> Iterator[Rig]:
-        """Yield each rig, beginning with the rig without any property."""
-        choices = ((None, *self.alternatives(name)) for name in self.names)
-        for chosen in product(*choices):
-            yield tuple(one for one in chosen if one is not None)
+    def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
+        """Yield each rig, those with fewer properties first. `order` sorts the rigs of one size."""
+        for count in range(len(self.names) + 1):
+            alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
+            yield from sorted(chain.from_iterable(alike), key=order)
 
     def one_more(self, rig: Rig) -> list[Rig]:
         """Return the rigs that have one more property than `rig`, or a different value of one property."""

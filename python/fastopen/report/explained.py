@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fastopen.common.grid import Column, Entry, Grid, Tone
-from fastopen.common.phrases import plural
+from fastopen.common.phrases import plural, with_sign
 from fastopen.experiments import PublishedCell
 from fastopen.report.entries import known
 from fastopen.workflows.explain import AGREE_SHARE, CellTimes, Explained, Tried
@@ -13,7 +13,7 @@ PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/
 
 
 def explained_grids(found: Explained) -> list[Grid]:
-    grids = (cells_grid(found), properties_grid(found), unreached_grid(found))
+    grids = (cells_grid(found), properties_grid(found), moved_grid(found), unreached_grid(found))
     return [grid for grid in grids if grid.rows]
 
 
@@ -84,12 +84,35 @@ def unreached_grid(found: Explained) -> Grid:
     return Grid(title, columns, rows, grouped=True).hoist_common_factors()
 
 
+def moved_grid(found: Explained) -> Grid:
+    """Return a table of the cells whose agreement a property changes if it is added to the base."""
+    columns = (
+        Column("property", "key"),
+        Column("value", "words", wraps=True),
+        *PLACE,
+        Column("theirs\n%"),
+        Column("base\n%"),
+        Column("with it\n%", answer=True),
+    )
+    rows = tuple(
+        (
+            *(Entry(one.name), Entry(one.value), *_place(cell), Entry(with_sign(cell.improvement_percent))),
+            *(known(saving, with_sign) for saving in savings),
+        )
+        for one in found.space.properties
+        for cell, *savings in found.moved(one)
+    )
+    title = "Cells that one property moves to or from agreement"
+    return Grid(title, columns, rows, grouped=True).hoist_common_factors()
+
+
 def sentences(found: Explained) -> Iterator[str]:
     cells, base, best = len(found.cells), found.base, found.best
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"
         f" stands, {found.sourced.agreeing} on the rig of all properties that have a source, and"
-        f" {best.agreeing} on the best rig."
+        f" {best.agreeing} on the best rig. With a rig of its own for each cell, which explains nothing,"
+        f" {found.reachable} would agree."
     )
     share = f"{100 * AGREE_SHARE:.0f} %"
     yield (

@@ -152,24 +152,48 @@ class Explained:
         """Return by how many savings `predicted` would fall if this property had not been declared."""
         return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
 
-    def nearest(self, cell: PublishedCell) -> float | None:
-        """Return the saving of a loaded rig, in percent, that is nearest to the cell's published saving; None
-        if no rig has a saving."""
-        savings = [saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None]
-        return min(savings, key=lambda saving: abs(saving - cell.improvement_percent), default=None)
+    @property
+    def reachable(self) -> int:
+        """Return how many savings agree if each cell may have a rig of its own."""
+        return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
+
+    def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
+        """Return the cells whose agreement changes if this property is added to the base, with their savings
+        in percent on both rigs; empty if the property was not tried by itself."""
+        alone, base = self.of((one,)), self.base
+        if alone is None:
+            return []
+        changed = [cell for cell in self.cells if alone.agrees(cell) != base.agrees(cell)]
+        return [(cell, base.times[cell].saving_percent, alone.times[cell].saving_percent) for cell in changed]
 
     def why_unreached(self, cell: PublishedCell) -> str:
         """Return in words why the best rig does not reproduce a cell's published saving."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
-        if faults := [kind for kind in kinds if kind not in QUESTIONS]:
-            return f"cannot be as printed (fastopen audit: {', '.join(faults)})"
-        nearest = self.nearest(cell)
-        if nearest is None:
-            return "no rig tried loads it"
-        if abs(nearest - cell.improvement_percent) <= AGREE_POINTS:
-            return f"only rigs that lose other cells give it (such as {nearest:.1f} %)"
-        question = f"; fastopen audit has a question ({', '.join(kinds)})" if kinds else ""
-        return f"no rig tried reaches it: the nearest saves {nearest:.1f} %{question}"
+        faults, questions = (
+            ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
+        )
+        note = f"; its times cannot be as printed (fastopen audit: {faults})" if faults else ""
+        note += f"; fastopen audit has a question ({questions})" if questions else ""
+        savings = {
+            one.rig: saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None
+        }
+        if not savings:
+            return f"no rig tried loads it{note}"
+        giving = [one for one in self.tried if one.agrees(cell)]
+        kept = [other for other in self.cells if self.best.agrees(other)]
+        keeping = [one for one in giving if all(map(one.agrees, kept))]
+        nearest = min(
+            (savings[one.rig] for one in keeping or giving or self.tried if one.rig in savings),
+            key=lambda saving: abs(saving - cell.improvement_percent),
+        )
+        if keeping:
+            return (
+                f"a rig gives it and loses no other saving, but fewer times agree or it assumes more"
+                f" (such as {nearest:.1f} %){note}"
+            )
+        if giving:
+            return f"only rigs that lose other cells give it (such as {nearest:.1f} %){note}"
+        return f"no rig of {len(self.tried)} tried reaches it: the nearest saves {nearest:.1f} %{note}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values, with the keys that docs/json.md lists."""
@@ -181,6 +205,7 @@ class Explained:
             **{f"agree_{name}": one.agreeing for name, one in rigs.items()},
             **{f"times_agree_{name}": one.times_agreeing for name, one in rigs.items()},
             "predicted": self.predicted,
+            "reachable": self.reachable,
             "rigs": len(self.tried),
             "rigs_possible": self.space.size,
             "loads": self.loads,
@@ -193,6 +218,10 @@ class Explained:
                     "cells_gained": self.gained(one),
                     "cells_lost_without": self.lost_without(one),
                     "cells_predicted": self.predicted_gained(one),
+                    "cells_moved": [
+                        {**_place(cell), "saving_from": _rounded(was), "saving_to": _rounded(now)}
+                        for cell, was, now in self.moved(one)
+                    ],
                 }
                 for one in self.space.properties
             ],
@@ -222,7 +251,11 @@ def _place(cell: PublishedCell) -> dict[str, str | float]:
 
 def _figures(times: CellTimes) -> dict[str, float | None]:
     figures = {"off_ms": times.off_ms, "tfo_ms": times.tfo_ms, "saving_percent": times.saving_percent}
-    return {key: None if value is None else round(value, 3) for key, value in figures.items()}
+    return {key: _rounded(value) for key, value in figures.items()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
@@ -237,7 +270,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
     search.load([base, sourced_rig(space), *space.one_more(base)])
-    rest = iter(sorted(space.rigs(), key=lambda rig: (len(rig), derive_seed(0, "rigs", str(rig)))))
+    rest = space.rigs(lambda rig: derive_seed(0, "rigs", str(rig)))
     while True:
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)

@@ -48,7 +48,7 @@ def test_tables_have_the_figures_of_the_search(found: Explained) -> None:
     assert predicted == found.predicted_gained(FIRST) == 2
     assert [entry.value for entry in rows[SPACE.properties[2].value][2:5]] == [None, None, 0]
     (unreached,) = unreached_grid(found).rows
-    assert "no rig tried reaches it" in unreached[-1].text
+    assert "no rig of 4 tried reaches it" in unreached[-1].text
 
 
 @pytest.mark.parametrize("width", [80, 100])

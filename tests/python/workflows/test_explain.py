@@ -1,5 +1,7 @@
 """Searching for the rig behind published figures: the rule of agreement, and a real search."""
 
+from collections.abc import Collection
+
 import pytest
 
 from fastopen.experiments import PublishedCell, load_rigs
@@ -51,7 +53,33 @@ def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
     found = Explained(SPACE, CELLS, rigs, {}, 0)
     unreached = found.as_json()["unreached"]
     assert [one["rtt_ms"] for one in unreached] == [20, 100, 200]
-    assert all("no rig tried reaches it" in one["why"] for one in unreached)
+    assert all("no rig of 2 tried reaches it" in one["why"] for one in unreached)
+
+
+def test_a_rig_that_gives_more_savings_than_the_best_is_not_hidden() -> None:
+    known = tuple(map(SPACE.properties.index, sourced_rig(SPACE)))
+    first, *others = CELLS
+
+    def agreeing(numbers: tuple[int, ...], cells: Collection[PublishedCell], longer: float) -> Tried:
+        figures = {cell: times(cell, longer=longer, points=0.0 if cell in cells else 9.0) for cell in CELLS}
+        return Tried(tuple(SPACE.properties[number] for number in numbers), figures, frozenset())
+
+    best = agreeing(known, others, 1.0)  # two savings, and the times of all cells without TFO
+    more = agreeing((0,), CELLS, 1.5)  # all savings, no times
+    base = agreeing((), (), 1.5)
+    found = Explained(SPACE, CELLS, (base, best, more), {}, 0)
+    assert found.best == best
+    assert found.reachable == len(CELLS)
+    (unreached,) = found.as_json()["unreached"]
+    assert (unreached["rtt_ms"], "loses no other saving" in unreached["why"]) == (first.rtt_ms, True)
+    only = Explained(SPACE, CELLS, (base, best, agreeing((0,), [first], 1.5)), {}, 0)
+    assert "only rigs that lose other cells" in only.why_unreached(first)
+    moved = {cell: (was, now) for cell, was, now in found.moved(SPACE.properties[0])}
+    assert moved.keys() == set(CELLS)
+    was, now = moved[first]
+    assert was is not None
+    assert now is not None
+    assert now - was == pytest.approx(-9.0)
 
 
 @pytest.mark.usefixtures("kernel")

@@ -38,6 +38,8 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
+# The settings of a run that a search for rigs also has.
+SEARCHED: Final = ("jobs", "json", "output", "quiet", "report")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
@@ -53,7 +55,8 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
             raise unwritable(folder, error) from None
     rigs, whole_s = estimate(space, jobs=settings.jobs)
     if not settings.quiet:
-        print_message(f"{rigs} rigs are declared; loading all of them takes about {shown_duration(whole_s)}")
+        whole = f"all of them would take about {shown_duration(whole_s)}"
+        print_message(f"{rigs} rigs are declared; {whole}, and the search loads the most promising")
     last = monotonic()
 
     def watch(done: int, known: int) -> None:
@@ -170,6 +173,14 @@ def command(
     if name is None:
         raise InputError("needs an experiment", "reproduce", "fastopen reproduce --list lists them")
     if explain:
+        usual = RunSettings()
+        others = {
+            key: value != getattr(usual, key) for key, value in vars(settings).items() if key not in SEARCHED
+        }
+        others |= {"seed": seed is not None, "client": bool(client), "engine": bool(engine), "check": check}
+        for key in filter(others.get, others):
+            option = f"--{key.replace('_', '-')}"
+            raise InputError("cannot be combined with --explain", option, "drop one of them")
         explain_rigs(name, settings)
         return
     experiment = load_experiment(name)
