@@ -198,7 +198,7 @@ def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
     rate, queued = case.job.network.down.rate_bit_per_s, record.link.down.queue_bytes_max
     held = rate is not None and (queued or 0) * 8 > RESOLVER_TIMEOUT_S * rate
     unresolved = (lost > 0 or held) and "name resolution" in reason.detail
-    late = dropped > 0 and "in the time given" in reason.detail
+    late = dropped > 0 and "within the time limit" in reason.detail
     return case.asked.get("path") in CUTTING or unresolved or late
 
 
