@@ -28,7 +28,8 @@ impl Observations<'_> {
             return;
         }
         for connection in self.connections {
-            // If a browser aborted and repeated a request, the request's times are from the origins.
+            // Skip records that have only the origins' times (no `queued_ns`): a browser that aborts and
+            // repeats a request leaves such a record.
             let of_the_client = |first: &&RequestRecord| first.cache.is_none() && first.queued_ns.is_some();
             let first = self.first_request(connection).filter(of_the_client);
             let Some((first, first_byte_ns)) = first.and_then(|first| Some((first, first.first_byte_ns?)))

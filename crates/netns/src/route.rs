@@ -93,7 +93,8 @@ impl RouteSocket {
 
     /// Stops the kernel from sending multicast packets of its own through an interface.
     pub fn disable_multicast(&mut self, interface: &str) -> Result<()> {
-        // ifi_family, ifi_type; ifi_index, ifi_flags, ifi_change
+        // `struct ifinfomsg`: one word for `ifi_family` and `ifi_type`, then `ifi_index`, `ifi_flags` and
+        // `ifi_change`.
         let link = words([0, self.index(interface)?, 0, libc::IFF_MULTICAST as u32]);
         self.ask(libc::RTM_SETLINK, 0, &[link]).doing(|| format!("disabling multicast on {interface}"))
     }

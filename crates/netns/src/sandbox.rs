@@ -85,7 +85,7 @@ pub struct View {
     /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
     /// of only `SYSTEM`.
     pub all: bool,
-    /// Files and folders that are visible in addition.
+    /// Files and folders that the programs see in addition to those that `all` selects.
     pub files: Vec<PathBuf>,
     /// Folders to which the programs may write.
     pub writable: Vec<PathBuf>,
@@ -132,8 +132,8 @@ impl View {
         }
         self.writable.iter().try_for_each(|path| shown.bind(path, path))?;
         link_standard_streams()?;
-        // The kernel may refuse a new /proc if a mount hides a part of the old one. The old /proc also shows
-        // processes outside.
+        // If a mount hides a part of the old /proc, the kernel may refuse a new one. Then show the old one,
+        // although it also lists processes outside this PID namespace.
         if mount_new("proc", "/proc", None).is_err() {
             bind(&old(Path::new("/proc")), Path::new("/proc"))?;
         }

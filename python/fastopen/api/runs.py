@@ -91,7 +91,8 @@ class Run(Closing):
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        """Return a table of an export as a data frame. The table is made from the full records of loads."""
+        """Return a data frame with the same columns and rows as the exported table `name`. It is built from
+        the full records of the loads."""
         flat = Flattener.of(self._store)
         documents = self._store.documents()
         return _frame(

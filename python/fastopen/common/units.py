@@ -39,7 +39,9 @@ def parse_rate_bit_per_s(text: str) -> int | None:
     if lowered.endswith("bps"):
         # tc(8) reads mbps as megabytes a second, most other programs as megabits.
         raise UnitError(f"{text!r} is ambiguous (bits or bytes); write 4mbit for 4 megabits per second")
-    return _parse(lowered.removesuffix("/s"), _RATES_BIT_PER_S, "a rate", "4mbit, or none", "bit/s", text)
+    return _parse(
+        lowered.removesuffix("/s"), _RATES_BIT_PER_S, "a rate", "4mbit, or none for no limit", "bit/s", text
+    )
 
 
 def parse_size_bytes(text: str) -> int | None:

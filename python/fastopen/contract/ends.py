@@ -72,5 +72,5 @@ def _check_version(client: Client, origins: Origins, version: str, *, clear: boo
         only = "HTTP/3 always uses TLS"
         if version != "3":
             only = f"fastopen runs {label} with HTTP/{version} only over TLS"
-        remedy = f"drop any --tls=none and use --transports={over_tls}, or {ending}"
+        remedy = f"use --transports={over_tls} and not --tls=none, or {ending}"
         raise conflict(only, remedy, "client.kind", key, "tls.version")

@@ -116,7 +116,8 @@ class Origins(Part):
             raise ValueError("the first word of server is empty")
         for key in ("server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"):
             if getattr(self, key) and self.server is None:
-                raise conflict("needs --server", "add it, or drop this", f"origins.{key}")
+                option = key.removesuffix("_us").replace("_", "-")
+                raise conflict("needs --server", f"add --server, or drop --{option}", f"origins.{key}")
         return self
 
     @model_validator(mode="after")

@@ -60,7 +60,8 @@ class Measured(RecordPart):
 
 
 class Sysctls(RecordPart):
-    """Kernel settings of both namespaces: names mapped to values, as read back."""
+    """Kernel settings in the network namespaces of the client and of the origins: names mapped to the values
+    read back."""
 
     client: dict[str, str]
     origins: dict[str, str]
@@ -90,7 +91,8 @@ class FidelityGaps(RecordPart):
     relocated: list[Count]
     """Resources whose reference is earlier than in the page."""
     early: list[Count]
-    """Resources that are requested without the page's processing time."""
+    """Resources that the browser requests too early: it does not wait for the processing time that the page
+    gives."""
 
 
 class WorldRecord(RecordPart):

@@ -260,8 +260,9 @@ class Asked:
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Convert errors of the block into InputError. A ValidationError is reported for the factors or
-        setting that it names, or else for the requested factors of `parts`; a ValueError for the client."""
+        """Convert errors raised in the `with` block into InputError. For a ValidationError, the InputError
+        blames the factors or the setting that it names, or else the requested factors of `parts`. For any
+        other ValueError, it blames the options `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -353,7 +354,7 @@ def _named(written: object, values: Mapping[str, object], source: SettingSource)
             raise InputError(f"unknown network {shown(name)}", place, remedy)
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
         keys = source.key_of(BY_NAME[taken[0]])
-        raise InputError(f"a named network sets {keys} itself", place, f"remove {keys}, or the name")
+        raise InputError(f"a named network sets {keys} itself", place, f"remove {keys} or --network")
     return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]
 
 

@@ -65,8 +65,8 @@ def _words(line: object) -> list[str]:
 
 
 def _told(client: Client) -> Iterator[str]:
-    """Yield the words of a tool's command line, with all placeholders replaced except those for URLs and the
-    HTTP version."""
+    """Yield the words of the client's command line. The placeholders for keep-alive and the number of
+    connections are replaced; those for URLs and the HTTP version stay."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)

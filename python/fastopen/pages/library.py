@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
+from fastopen.common.phrases import some
 from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
 from fastopen.pages import url as urls
@@ -288,12 +289,14 @@ class Library:
         near += [k for k in difflib.get_close_matches(keys[0], known, n=3, cutoff=0.75) if k not in near]
         remedy = "record the page, or name its folder with --library"
         if near:
-            remedy += f". Similar: {', '.join(near[:3])}"
+            remedy = f"did you mean {any_of(near[:3])}? Otherwise {remedy}"
         own = [one for one in self._folders if one != packaged_folder("pages")]
         folders = ["this folder" if one == Path() else str(one) for one in own]
         where = f" in {any_of(folders)}" if folders else ""
-        _warn_of(self._unreadable)
-        self._unreadable.clear()
+        if self._unreadable:
+            files = some([Path(one.place.partition(": ")[0]).name for one in self._unreadable])
+            warnings.warn(f"not searched, because unreadable: {files}", LeftOutWarning, stacklevel=2)
+            self._unreadable.clear()
         return InputError(f"no recording of {url}{where}", place, remedy)
 
 

@@ -252,7 +252,8 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the reason why an explanation does not fit these resources; None if it fits."""
+    """Return the reason why the think times and reference positions of `explanation` cannot belong to these
+    resources; None if they can."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"

@@ -135,7 +135,8 @@ def _active(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return figures by label. Savings are included only if a single verdict covers the whole run."""
+    """Return the key numbers of the summary as texts, by label. The savings are included only if all cells
+    belong to one question (`questions_of`)."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

@@ -187,7 +187,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
     if application != APPLICATION_ID:
         raise InputError("not a fastopen run", str(path), LIST_THEM)
     if version > VERSION:
-        message = f"was written by a newer fastopen: run store version {version}, here {VERSION}"
+        message = f"has format {version} of a newer fastopen, but this one reads only up to {VERSION}"
         raise InputError(message, str(path), "update fastopen")
     if version < VERSION:
         message = f"is version {version} of the run store, which this fastopen does not read"

@@ -118,7 +118,8 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig of the properties that have a source. Published figures do not influence it."""
+        """Return the tried rig with all properties that a source documents, and no assumed ones. The
+        published figures do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found

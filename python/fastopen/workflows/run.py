@@ -213,7 +213,7 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
     except units.UnitError as error:
         raise InputError(str(error), "--until-ci") from None
     if percent == 0:
-        raise InputError("no interval has the width 0%", "--until-ci", "write for example 1%")
+        raise InputError("0% is too narrow for any interval", "--until-ci", "write for example 1%")
     if max_repeats < repeats:
         fault = f"{max_repeats} is below --repeats ({repeats})"
         raise InputError(fault, "--max-repeats", "raise it or lower --repeats")
@@ -303,7 +303,7 @@ def _check_same(
             own += ["vary", "repeats"]
         experiment = experiment.model_copy(update={name: getattr(kept, name) for name in own})
         plan = make_plan(experiment, [one.page for one in imported], store.auto_engine())
-        remedy = f"use a new folder, or run fastopen resume {store.place}"
+        remedy = f"use a new folder, or continue that experiment: fastopen resume {store.place}"
         check_same(store, experiment, plan.pages, remedy)
         if store.shard != options.shard:
             there, here = (f"shard {one}" if one else "a whole run" for one in (store.shard, options.shard))

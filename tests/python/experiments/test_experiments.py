@@ -241,7 +241,7 @@ def test_a_network_by_name_stands_for_rtt_and_rates() -> None:
     ("named", "written", "message"),
     [
         ("5g", {}, "--network: unknown network '5g'; use broadband, mobile, 2g, 3g"),
-        ("4g", {"rtt": "20ms"}, "--network: a named network sets --rtt itself; remove --rtt, or the name"),
+        ("4g", {"rtt": "20ms"}, "--network: a named network sets --rtt itself; remove --rtt or --network"),
     ],
 )
 def test_what_a_named_network_cannot_be_is_said(named: str, written: dict[str, str], message: str) -> None:

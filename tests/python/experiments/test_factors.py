@@ -236,7 +236,7 @@ def with_names(text: str) -> str:
         ),
         (
             {"client": "curl", "http": "2", "tls": "none"},
-            "HTTP/2 only over TLS; drop any --tls none and use --transports tls,tls+tfo",
+            "HTTP/2 only over TLS; use --transports tls,tls+tfo and not --tls none",
         ),
         ({"http": "1.0", "http2_hosts": "a.test"}, "not 1.0; use --http 1.1, or drop --http2-hosts"),
         (

@@ -43,7 +43,7 @@ def test_single_hosts_speak_http3_next_to_others_that_can_use_tfo() -> None:
 
 
 def test_http3_needs_tls() -> None:
-    with pytest.raises(ValidationError, match=r"use --transports=tls, or --http=1\.1"):
+    with pytest.raises(ValidationError, match=r"use --transports=tls and not --tls=none, or --http=1\.1"):
         Setup(origins=HTTP3)
 
 

@@ -89,7 +89,8 @@ pub(crate) struct Opportunities {
     /// Time and free bytes of the open opportunity, which the last packet used or the next packet will use.
     open_at: Nanos,
     open_bytes: u32,
-    /// The opportunity after the open one: the start of its period, and its index in the trace.
+    /// The next delivery opportunity, after the one at `open_at`: the time at which its repetition of the
+    /// trace starts, and its index in the trace.
     period_start: Nanos,
     next: usize,
 }

@@ -77,7 +77,8 @@ pub struct FidelityGaps {
     /// Resources that are requested only after the response of their initiator, because the initiator's body
     /// has no room for the reference.
     pub relocated: Vec<usize>,
-    /// Resources that are requested without their processing time, because no body has room for a timer.
+    /// Resources that the browser requests too early, without waiting for their processing time, because no
+    /// body has room for the `setTimeout` that would delay the request.
     pub early: Vec<usize>,
 }
 

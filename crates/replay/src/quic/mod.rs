@@ -67,7 +67,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the initial window in bytes.
+    /// Returns QUIC's initial window: as many bytes as TCP's initial window carries, at 1448 a segment.
     pub fn initial_window_bytes(self) -> u64 {
         u64::from(self.initial_window_segments) * TCP_SEGMENT_BYTES
     }

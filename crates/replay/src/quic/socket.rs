@@ -246,7 +246,6 @@ mod tests {
         );
     }
 
-    /// Receives one datagram.
     async fn receive(socket: &Datagrams) -> (RecvMeta, Vec<u8>) {
         let (mut buffer, mut meta) = ([0; 16], [RecvMeta::default()]);
         let received =

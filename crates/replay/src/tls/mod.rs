@@ -130,7 +130,8 @@ impl TicketState {
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
-            // Origins tolerate a difference of one minute.
+            // Ten minutes: an origin rejects early data if client and origin disagree by more than one minute
+            // on the ticket's age.
             Self::Stale => Duration::from_secs(600),
             // Origins issue tickets for a day.
             Self::Expired => Duration::from_secs(2 * 86_400),
@@ -229,7 +230,7 @@ pub enum Ech {
 }
 
 impl Ech {
-    /// Begins the configuration of a client that supports `versions` of TLS.
+    /// Begins the configuration of a client. It supports `versions` of TLS, or with `Grease` only TLS 1.3.
     pub(crate) fn begin(
         self,
         provider: Arc<CryptoProvider>,

@@ -114,7 +114,8 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions, begun or not, that became due and did not wait for the end of another.
+    /// Number of transactions so far that became due by the clock, whether begun or not: all at a fixed rate;
+    /// with a fixed number of clients, only each client's first.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.

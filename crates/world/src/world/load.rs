@@ -446,7 +446,8 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
-        // A name that the client did not look up gets an empty lookup, so that the evidence reports it.
+        // If the resolver got a query for a name for which the client reported no lookup, add an empty
+        // record, so that the check of the evidence finds it.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1

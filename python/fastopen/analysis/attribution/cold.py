@@ -39,7 +39,8 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return the handshake's share of the time of each cold request in percent, in ascending order."""
+        """Return, for each request that waited for a handshake, that wait as a percentage of the request's
+        duration, in ascending order."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property

@@ -104,9 +104,9 @@ def match(before: Side, after: Side) -> Matching:
     pairs = tuple((cell, keyed[1][key]) for key, cell in keyed[0].items() if key in keyed[1])
     if not pairs:
         raise InputError(
-            f"have no cell in common: {_why(before, after, common, by_url=by_url)}",
+            f"have no page and network in common: {_why(before, after, common, by_url=by_url)}",
             f"{before.place}, {after.place}",
-            "compare runs of the same page with common networks",
+            "compare runs of the same page over the same networks",
         )
     known = (*_made_with(before, after, pairs), *_loaded(before, after, pairs))
     others = (ComparedSetting(name, str(was or ""), str(now or "")) for name, was, now in known if was != now)

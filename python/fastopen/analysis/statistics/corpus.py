@@ -168,9 +168,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column, in a row for each row of `weights`.
-    A page of weight 2 counts as two pages. Ties get mid-ranks (Kendall). Resamples are not sorted again:
-    their mid-ranks are cumulative sums of the weights, in the order of the whole sample."""
+    """Return a row for each row of `weights`, which is a resample: how often each page was drawn. It has
+    Spearman's correlation of each column with the last column, with mid-ranks for ties (Kendall). Each column
+    is sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

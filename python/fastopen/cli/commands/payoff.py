@@ -34,8 +34,8 @@ def command(
             results.append(collect(store))
     found = list(payoffs(results))
     if not found:
-        message = "payoff needs one page over a working and a broken path"
-        remedy = "run again with --path none,drop-syn-data, without --path-share"
+        message = "no page was loaded over both a working and a broken path"
+        remedy = "use fastopen run PAGE --path none,drop-syn-data, without --path-share"
         raise InputError(message, ", ".join(runs), remedy)
     if json:
         print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})

@@ -72,7 +72,11 @@ def export_filmstrips(
             _save_moving(title, films, unfinished / f"{name}.gif")
             watch(count)
         if not count:
-            raise InputError("has no film strips", str(place), "run with --client chromium --filmstrip")
+            raise InputError(
+                "has no film strips",
+                str(place),
+                "load again with fastopen run PAGE --client chromium --filmstrip",
+            )
     return count
 
 
@@ -90,7 +94,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
     try:
         pictures = [_picture(frame.jpeg) for frame in browser.frames]
     except (OSError, ValueError, SyntaxError):
-        remedy = "load the page again with fastopen run --filmstrip"
+        remedy = "load the page again with fastopen run PAGE --client chromium --filmstrip"
         raise InputError("a stored picture is damaged", str(place), remedy) from None
     size = pictures[-1].size
     return Film(

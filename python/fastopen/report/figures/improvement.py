@@ -16,7 +16,8 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(source: Source) -> Figure | None:
-    """Draw each comparison's improvement over the factor that `axis_of` chooses; None if none is known."""
+    """Plot the saving of each comparison against the factor that `axis_of` chooses. Return None if no saving
+    is known."""
     axis = axis_of(source.results)
     places = list(places_along(source, axis))
     rows, left = first_panels([row for place, where in places for row in _rows(place, where)])

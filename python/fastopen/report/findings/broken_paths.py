@@ -18,8 +18,9 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of path that breaks TFO, over all networks that were also loaded with an
-    open path. Kinds with equal costs share a finding. All findings are about the preferred treatment."""
+    """Yield a finding for each kind of path that breaks TFO, over all networks that were also loaded without
+    such a path. Kinds with equal costs share a finding. Only the arm HEADLINE (TFO with warm cookies) is
+    considered."""
     found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))

@@ -169,8 +169,8 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def parted(names: Sequence[str]) -> list[str]:
-        """Return the names of the cells in `found`; empty if there are more than NAMES_IN_WORDS names, or if
-        a cell outside `found` has one of the names."""
+        """Return the distinct names of the cells in `found`; empty if there are more than NAMES_IN_WORDS, or
+        if a cell outside `found` has one of them. `names` has one name for each of `cells`."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)

@@ -65,7 +65,11 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         return
     if form == "png":
         if not any(setup.client.screenshot for setup in run.experiment().setups):
-            raise InputError("has no screenshots", run.place, "run with --client chromium --screenshots")
+            raise InputError(
+                "has no screenshots",
+                run.place,
+                "load again with fastopen run PAGE --client chromium --screenshots",
+            )
         yield _screenshots(place)
         return
     with ExitStack() as files:

@@ -270,11 +270,15 @@ def test_runs_that_share_no_cell_are_calibrated_in_words(tmp_path: Path) -> None
     other = made_up_run(tmp_path / "b", made_up_plan([page], **VIRTUAL))
     done = fastopen("compare", one, other)
     assert done.returncode == 2
-    assert "have no cell in common: the first has page one, the second has page two" in done.stderr
+    assert (
+        "have no page and network in common: the first has page one, the second has page two" in done.stderr
+    )
     sweeps = run(tmp_path / "c", rtts_ms=(30, 60))
     done = fastopen("compare", one, sweeps)
     assert done.returncode == 2
-    assert "have no cell in common: RTT ms 20, 100 in the first, 30, 60 in the second" in done.stderr
+    assert (
+        "have no page and network in common: RTT ms 20, 100 in the first, 30, 60 in the second" in done.stderr
+    )
 
 
 def test_a_newer_run_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
@@ -284,7 +288,7 @@ def test_a_newer_run_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
     database.close()
     done = fastopen("compare", one, newer)
     assert done.returncode == 2
-    assert "written by a newer fastopen" in done.stderr
+    assert "of a newer fastopen" in done.stderr
     assert fastopen("compare", one, tmp_path).returncode == 2
     alone = fastopen("compare", one)
     assert alone.returncode == 2

@@ -148,7 +148,7 @@ def test_the_list_is_searched_by_any_word(visitor: Visitor) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("damaged", "damaged"), ("newer", "written by a newer fastopen"), ("foreign", "not a fastopen run")],
+    [("damaged", "damaged"), ("newer", "of a newer fastopen"), ("foreign", "not a fastopen run")],
 )
 def test_a_run_that_cannot_be_read_says_why_in_the_list_and_by_itself(
     visitor: Visitor, name: str, said: str

@@ -34,7 +34,9 @@ def command(
             list(folder.iterdir())
         except FileNotFoundError:
             raise InputError(
-                "no such folder", str(folder), "give a folder of runs, or none to browse your kept runs"
+                "no such folder",
+                str(folder),
+                "give a folder of runs, or leave it out to browse your kept runs",
             ) from None
         except OSError as error:
             raise unreadable(folder, error) from None

@@ -70,7 +70,8 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def read_machine() -> Machine:
-    """Return the state of this process's network namespace. Facts that cannot be read raise no error."""
+    """Return the TFO state of this process's network namespace. `unseen` lists what needs root or a missing
+    tool to read; nothing raises an error."""
     unseen: list[str] = []
     texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
     settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}

@@ -158,8 +158,9 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if `pid` is `ancestor` or descends from it. A signal that such a process sent to its
-    process group has already reached the command."""
+    """Return True if `pid` is `ancestor` or descends from it. This process does not pass on a signal from the
+    supervisor or a process below it: it was sent to the process group, so the intercepted command has it
+    already."""
     while pid > 1:
         if pid == ancestor:
             return True

@@ -116,7 +116,7 @@ def command(
     asked = read_bench(bench, changes)
     words = _words(server)
     if server_listen and words is None:
-        raise InputError("needs --server", "--server-listen", "add it, or drop this")
+        raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
     chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
     with LiveBar(errors_console(), quiet or json) as bar:
 

@@ -132,5 +132,5 @@ def _share(text: str) -> float:
     except (units.UnitError, ValueError, ZeroDivisionError):
         share = 0.0
     if not 0 < share <= 1:
-        raise InputError(f"invalid share {text!r}", "--sample", "use a share such as 1/1000, 5% or 1")
+        raise InputError(f"invalid share {text!r}", "--sample", "use 1/1000 or 5%, or 1 for all results")
     return share

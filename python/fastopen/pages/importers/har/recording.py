@@ -51,8 +51,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a HAR whose entries a BodyStripper reduced. `notes` has the earlier notes on the
-    file. Raises InputError."""
+    """Return the pages of a decoded HAR whose entries have already gone through a BodyStripper. `notes`
+    contains what was noted when the file was read. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
