@@ -164,15 +164,15 @@ impl Observations<'_> {
                     self.in_black_hole(end).filter(often).count() as i64
                 }
             };
-            let expected = sent_again(MOST_SENT_AGAIN)..=sent_again(LEAST_SENT_AGAIN);
+            let by_rule = sent_again(MOST_SENT_AGAIN)..=sent_again(LEAST_SENT_AGAIN);
             let count = grown(counters, "TCPFastOpenBlackhole");
-            if !expected.contains(&count) {
+            if !by_rule.contains(&count) {
                 invalid!(
                     reasons,
                     Blackhole,
                     "{count} times the kernel of the {name} suspected a black hole and turned Fast Open off \
                      (TCPFastOpenBlackhole{})",
-                    by_path(&expected)
+                    by_path(&by_rule)
                 );
             }
         }

@@ -295,7 +295,9 @@ class Library:
         where = f" in {any_of(folders)}" if folders else ""
         if self._unreadable:
             files = some([Path(one.place.partition(": ")[0]).name for one in self._unreadable])
-            warnings.warn(f"not searched, because unreadable: {files}", LeftOutWarning, stacklevel=2)
+            warnings.warn(
+                f"left out: {files} (fastopen page show FILE prints the reason)", LeftOutWarning, stacklevel=2
+            )
             self._unreadable.clear()
         return InputError(f"no recording of {url}{where}", place, remedy)
 

@@ -111,8 +111,8 @@ def sentences(found: Explained) -> Iterator[str]:
     yield (
         f"Of {plural(cells, 'published saving')} {base.agreeing} agree within 3 points as the experiment"
         f" stands, {found.sourced.agreeing} on the rig of all properties that have a source, and"
-        f" {best.agreeing} on the best rig. With a rig of its own for each cell, which explains nothing,"
-        f" {found.reachable} would agree."
+        f" {best.agreeing} on the best rig. With a rig of its own for each cell, which explains nothing, at"
+        f" least {found.reachable} would agree."
     )
     share = f"{100 * AGREE_SHARE:.0f} %"
     yield (

@@ -98,7 +98,7 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
     assert load_pages([tmp_path / "my.pages"])[0].page.name == "example"
     (tmp_path / "my.pages").write_text("http://b.test\n")
     with (
-        pytest.warns(LeftOutWarning, match=r"unreadable: broken\.har"),
+        pytest.warns(LeftOutWarning, match=r"left out: broken\.har"),
         pytest.raises(InputError, match="no recording"),
     ):
         load_pages([tmp_path / "my.pages"])
@@ -106,7 +106,7 @@ def test_an_unreadable_file_in_the_library_is_told_when_it_may_matter(tmp_path: 
 
 def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
     (tmp_path / "list.har").write_text("http://nowhere.test/\n")
-    with pytest.warns(LeftOutWarning, match=r"unreadable: list\.har"), pytest.raises(InputError):
+    with pytest.warns(LeftOutWarning, match=r"left out: list\.har"), pytest.raises(InputError):
         load_pages([tmp_path / "list.har"])
 
 

@@ -48,6 +48,8 @@ class _Carried:
     """True if the request was sent as early data of TLS."""
     without_session: bool
     """True if the request opened its connection, over TLS, and the client had no session to resume."""
+    syn_data: bool
+    """True if the SYN of its connection had data that the origin acknowledged."""
     before_bytes: int
     """Body bytes of the responses that the connection had completed when the request was sent."""
     syn_retransmitted: bool
@@ -195,10 +197,11 @@ def reason_between(
         return ""
     was, now = _carried(page, before), _carried(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
-    for index in on_path:
+    resumes = any(one.tls is not None and one.tls.resumed for one in after.connections)
+    for index in on_path if resumes and after.plt_ns > before.plt_ns else ():
         late_ns = _without_early_data(was.get(index), now.get(index))
-        if late_ns and late_ns >= EXPLAINS_MIN * (after.plt_ns - before.plt_ns):
-            with_tfo = "tfo" in after.transport and "tfo" not in before.transport
+        if late_ns > 0 and late_ns >= EXPLAINS_MIN * (after.plt_ns - before.plt_ns):
+            with_tfo = now[index].syn_data and not was[index].syn_data
             earlier = ", which TFO made a round trip earlier" if with_tfo else ""
             return (
                 f"{request_name(page, index)}, on the critical path, ends {time(late_ns / 1e6)} later: it"
@@ -320,6 +323,7 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
             waited_ns=span[0] - (span[0] if request.queued_ns is None else request.queued_ns),
             early=not earlier and tls is not None and tls.early_bytes > 0,
             without_session=not earlier and tls is not None and not tls.resumed,
+            syn_data=client is not None and client.syn_data_acked,
             before_bytes=sum(page.resources[one.resource].body_bytes for one in earlier),
             syn_retransmitted=not earlier
             and client is not None

@@ -34,7 +34,7 @@ def command(
             results.append(collect(store))
     found = list(payoffs(results))
     if not found:
-        message = "no page was loaded over both a working and a broken path"
+        message = "no page was loaded over both a working path and one that breaks TFO"
         remedy = "use fastopen run PAGE --path none,drop-syn-data, without --path-share"
         raise InputError(message, ", ".join(runs), remedy)
     if json:

@@ -38,8 +38,8 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that a search for rigs also has.
-SEARCHED: Final = ("jobs", "json", "output", "quiet", "report")
+# The settings of a run that a search for rigs also has, or that the environment may give (FASTOPEN_STORE).
+SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:

@@ -28,21 +28,25 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
     if never := [one for one in found if one.cost_ms == inf]:
-        where = "" if len(never) == len(found) else f" on {len(never)} of {len(found)} networks"
+        where = "" if len(never) == len(found) else f" in {len(never)} of {len(found)} rows"
+        pays = "pays only if no path is broken in this way"
+        if all(one.saved_ms <= 0 for one in never):
+            pays = "never pays"
         yield (
             f"Behind {' or '.join(paths)} no load with TFO and {HEADLINE.cookies} cookies finishes{where},"
-            " but loads without TFO do: there it pays only if no path is broken in this way."
+            f" but loads without TFO do: there it {pays}."
         )
-    found = [one for one in found if one.cost_ms < inf]
-    if not found:
+    others = [one for one in found if one.cost_ms < inf]
+    if not others:
         return
-    cost, saved = (span([getattr(one, name) for one in found], "ms") for name in ("cost_ms", "saved_ms"))
-    shares = [100 * share for one in found if (share := one.break_even_share()) is not None]
-    behind = f"Behind {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies costs"
+    cost, saved = (span([getattr(one, name) for one in others], "ms") for name in ("cost_ms", "saved_ms"))
+    shares = [100 * share for one in others if (share := one.break_even_share()) is not None]
+    behind = "Elsewhere, behind" if never else "Behind"
+    behind += f" {' or '.join(paths)} TFO with {HEADLINE.cookies} cookies costs"
     if not shares:
         yield f"{behind} no time, and over an open path it saves {saved}: it pays at any share of such paths."
         return
-    rest = "; on other networks it pays at any share" if len(shares) < len(found) else ""
+    rest = "; on other networks it pays at any share" if len(shares) < len(others) else ""
     yield (
         f"{behind} {cost}, and over an open path it saves {saved}: on average it pays while fewer than"
         f" {span(shares, '%')} of paths are broken in this way{rest}."

@@ -176,16 +176,22 @@ def test_where_no_request_says_why_the_load_says_what_was_sent_again_in_it() -> 
     assert reason.endswith(" of the load had to be retransmitted, compared with 0")
 
 
-@pytest.mark.parametrize(("resumed", "explained"), [(False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("resumed", "resumes", "explained"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+)
 def test_a_request_that_finds_no_session_ticket_for_early_data_is_named(
-    resumed: bool, explained: bool
+    resumed: bool, resumes: bool, explained: bool
 ) -> None:
+    """`resumes`: another connection of the load resumes a session, so that the experiment has sessions."""
+
     def over_tls(data: dict[str, Any], early_bytes: int, resumed: bool) -> None:
         secured = {"secured_ns": 0, "version": "1.3", "cipher": "TLS13_AES_128_GCM_SHA256", "group": "X25519"}
         sizes = {"alpn": None, "hello_bytes": 300, "sent_bytes": 700, "received_bytes": 900}
         own = {**data["connections"][-1], "id": 99}
         own["tls"] = {**secured, **sizes, "resumed": resumed, "early_bytes": early_bytes}
-        data["connections"].append(own)
+        other = {**own, "id": 98, "tls": {**own["tls"], "resumed": resumes}}
+        data["connections"] += [own, other]
         data["requests"][LAST]["connection"] = 99
 
     def late(data: dict[str, Any]) -> None:

@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from command_line import fastopen
 from fastopen.analysis.statistics import CellResult, Payoff, Reason, by_cost, collect, payoffs
 from fastopen.experiments import networks_asked
+from fastopen.report.findings import broken_paths as broken
 from fastopen.report.findings.broken_paths import findings as broken_paths
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
@@ -93,6 +95,21 @@ def test_a_path_where_only_loads_without_tfo_finish_is_never_worth_it(tmp_path: 
     assert found("off", "cold", "warm") == {}
 
 
+def test_where_only_some_networks_never_load_the_others_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sentence(*found: Payoff) -> str:
+        monkeypatch.setattr(broken, "payoffs", lambda _: found)
+        (only,) = broken_paths(cast("Any", None), "p")
+        return only.sentence
+
+    some = sentence(of(100.0, math.inf, 20), of(100.0, 900.0))
+    assert "finishes in 1 of 2 rows" in some
+    assert "Elsewhere, behind drop-syn-data" in some
+    assert "at 100\N{NO-BREAK SPACE}ms, and not at 20\N{NO-BREAK SPACE}ms" in some
+    assert "there it never pays." in sentence(of(-5.0, math.inf))
+
+
 def test_paths_that_cost_the_same_stand_together() -> None:
     others = [
         Payoff("p", rtt_ms, "warm", path, 100.0, cost_ms)
@@ -128,5 +145,5 @@ def test_a_run_without_the_price_of_a_broken_path_is_refused_with_what_to_do(
     networks = [one.model_dump() for one in networks_asked(rtt="20ms", **asked)]
     folder = made_up_run(tmp_path / "run", made_up_plan([made_up_page("p")], networks=networks))
     done = fastopen("payoff", folder)
-    remedy = "run again with --path none,drop-syn-data, without --path-share"
+    remedy = "fastopen run PAGE --path none,drop-syn-data, without --path-share"
     assert (done.returncode, remedy in " ".join(done.stderr.split())) == (2, True)
