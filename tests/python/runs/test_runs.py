@@ -262,7 +262,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, small_plan: MakePlan) -> None
     database = sqlite3.connect(newer / "run.sqlite")
     database.execute("PRAGMA user_version = 99")
     database.close()
-    with pytest.raises(InputError, match="version 99"):
+    with pytest.raises(InputError, match="format 99"):
         RunStore.open(newer)
 
 

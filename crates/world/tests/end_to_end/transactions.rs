@@ -185,7 +185,7 @@ fn nothing_follows_a_flood_in_its_world() {
     job["loads"] = json!([load, load]);
     let run = run(&job);
     let message = run.only("error")["message"].as_str().expect("a text");
-    assert!(message.contains("after a flood"), "{run}");
+    assert!(message.contains("follow a flood"), "{run}");
 }
 
 #[test]
