@@ -82,7 +82,7 @@ class MachineError(Exception):
     """A request that this machine cannot satisfy. The command line prints the error and exits with 3.
 
     `message` describes the problem. `remedy` is a way to solve it, or empty if there is none. A remedy may
-    have several lines, the first of which introduces the others."""
+    have several lines: the first one introduces the others."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)

@@ -39,7 +39,7 @@ def percent(value: float) -> str:
 
 
 def percents(values: Sequence[float]) -> str:
-    """Format the range of percentages, none of which is negative: `3.7 %`, or `1.2 to 3.7 %`."""
+    """Format the range of percentages of 0 or more: `3.7 %`, or `1.2 to 3.7 %`."""
     ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
     return f"{' to '.join(ends)}{NBSP}%"
 

@@ -69,8 +69,8 @@ def _check_version(client: Client, origins: Origins, version: str, *, clear: boo
     require(client, lambda one: version in one.http_versions, message, ending, key)
     if clear and version not in can.http_in_the_clear:
         over_tls = "tls,tls+tfo" if version == "2" else "tls"
-        only = "HTTP/3 always uses TLS"
+        message = "HTTP/3 always uses TLS"
         if version != "3":
-            only = f"fastopen runs {label} with HTTP/{version} only over TLS"
+            message = f"fastopen runs {label} with HTTP/{version} only over TLS"
         remedy = f"use --transports={over_tls} and not --tls=none, or {ending}"
-        raise conflict(only, remedy, "client.kind", key, "tls.version")
+        raise conflict(message, remedy, "client.kind", key, "tls.version")

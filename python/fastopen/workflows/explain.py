@@ -161,11 +161,13 @@ class Explained:
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
         """Return the cells whose agreement changes if this property is added to the base, with their savings
         in percent on both rigs; empty if the property was not tried by itself."""
-        alone, base = self.of((one,)), self.base
-        if alone is None:
+        base, single = self.base, self.of((one,))
+        if single is None:
             return []
-        changed = [cell for cell in self.cells if alone.agrees(cell) != base.agrees(cell)]
-        return [(cell, base.times[cell].saving_percent, alone.times[cell].saving_percent) for cell in changed]
+        changed = [cell for cell in self.cells if single.agrees(cell) != base.agrees(cell)]
+        return [
+            (cell, base.times[cell].saving_percent, single.times[cell].saving_percent) for cell in changed
+        ]
 
     def why_unreached(self, cell: PublishedCell) -> str:
         """Return in words why the best rig does not reproduce a cell's published saving."""

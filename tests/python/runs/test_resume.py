@@ -125,7 +125,7 @@ def test_a_run_of_another_experiment_is_refused_with_what_differs(
         with pytest.raises(InputError, match="--rtt 20ms instead of 30ms"):
             check_same(store, other.experiment, plan.pages)
         renamed = page.model_copy(update={"name": "other"})
-        with pytest.raises(InputError, match="page small instead of other"):
+        with pytest.raises(InputError, match="page 'small' instead of 'other'"):
             check_same(store, plan.experiment, [renamed])
         with pytest.raises(InputError, match="1 pages instead of 0"):
             check_same(store, plan.experiment, [])

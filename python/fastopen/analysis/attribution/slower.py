@@ -1,6 +1,6 @@
 """Explain why one load of a page took longer than another: a busy link, a slow request, or lost segments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
@@ -197,17 +197,8 @@ def reason_between(
         return ""
     was, now = _carried(page, before), _carried(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
-    resumes = any(one.tls is not None and one.tls.resumed for one in after.connections)
-    for index in on_path if resumes and after.plt_ns > before.plt_ns else ():
-        late_ns = _without_early_data(was.get(index), now.get(index))
-        if late_ns > 0 and late_ns >= EXPLAINS_MIN * (after.plt_ns - before.plt_ns):
-            with_tfo = now[index].syn_data and not was[index].syn_data
-            earlier = ", which TFO made a round trip earlier" if with_tfo else ""
-            return (
-                f"{request_name(page, index)}, on the critical path, ends {time(late_ns / 1e6)} later: it"
-                " could not be early data, because no session ticket was left for the ClientHello of its"
-                f" connection{earlier}"
-            )
+    if late := _without_ticket(page, before, after, on_path, was, now):
+        return late
     longer = {
         index: now[index].took_ns - was[index].took_ns for index in on_path if index in was and index in now
     }
@@ -223,12 +214,33 @@ def reason_between(
     return f"{opening}: {why}" if why else _load_retransmitted(before, after)
 
 
-def _without_early_data(was: _Carried | None, now: _Carried | None) -> int:
-    """Return the time in nanoseconds by which a request ends later if it was early data and is no longer, for
-    want of a session ticket; 0 for other requests."""
-    if was is None or now is None or not (was.early and now.without_session):
-        return 0
-    return now.waited_ns + now.took_ns - was.waited_ns - was.took_ns
+def _without_ticket(
+    page: Page,
+    before: LoadRecord,
+    after: LoadRecord,
+    on_path: Iterable[int],
+    was: Mapping[int, _Carried],
+    now: Mapping[int, _Carried],
+) -> str:
+    """Return a clause on a request that was early data in `before`, but found no session ticket in `after`;
+    empty if there is none, or if it does not explain the longer load."""
+    slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
+    # Without a resumed connection, the experiment may have no sessions at all.
+    if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
+        return ""
+    for index in on_path:
+        if index not in was or index not in now or not (was[index].early and now[index].without_session):
+            continue
+        late_ns = now[index].waited_ns + now[index].took_ns - was[index].waited_ns - was[index].took_ns
+        if late_ns >= EXPLAINS_MIN * slower_ns:
+            with_tfo = now[index].syn_data and not was[index].syn_data
+            earlier = ", which TFO made a round trip earlier" if with_tfo else ""
+            return (
+                f"{request_name(page, index)}, on the critical path, ends {time(late_ns / 1e6)} later: it"
+                " could not be early data, because no session ticket was left for the ClientHello of its"
+                f" connection{earlier}"
+            )
+    return ""
 
 
 def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:

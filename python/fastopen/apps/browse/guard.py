@@ -196,7 +196,7 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`: alone for browse.js, within a whole page for other clients."""
+        """Finish the response with `html`: by itself for browse.js, within a whole page for other clients."""
         if self.is_part:
             self.send(html)
         else:

@@ -43,7 +43,9 @@ def test_what_the_browser_left_out_or_requested_in_addition_is_named(page: Page)
 
 def test_a_request_without_an_answer_was_not_asked_for(page: Page) -> None:
     unanswered = record([0, 1], None)
-    request = unanswered.requests[1].model_copy(update={"status": None, "error": "not asked for"})
+    request = unanswered.requests[1].model_copy(
+        update={"status": None, "error": "not requested within the time limit"}
+    )
     unanswered = unanswered.model_copy(update={"requests": [unanswered.requests[0], request]})
     one = _compared(page, "off", (record([0, 1], 1000), 0), (unanswered, 0))
     assert one.missing == (page.resources[1].url,)
