@@ -53,6 +53,14 @@ class FakeKernel(WorldEngine):
         assert first_core > 0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _folder_of_dask(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Give Dask a folder below pytest's, because schedulers and killed workers leave files behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path_factory.mktemp("dask")))
+        yield
+
+
 @pytest.fixture(name="worker")
 def _worker(fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
     """Make tasks run the fake world, whatever program and kernel they name."""
