@@ -217,6 +217,25 @@ def test_invalid_loads_of_an_arm_are_counted_once_for_tls_and_cleartext(several_
     assert line.startswith("Invalid: off: 6 of 6 loads, cold: 6 of 6, warm: 6 of 6: link_late")
 
 
+def test_a_saving_of_loads_that_survive_is_not_called_worth_it(several_questions: Results) -> None:
+    def headline(*struck: str) -> str:
+        cells = [
+            replace(cell, loads=4, invalid=1, reasons=(Reason("incomplete", 1, "it did not end"),))
+            if cell.cell.arm.name in struck
+            else replace(cell, loads=4)
+            for cell in several_questions.cells
+            if cell.cell.setup == 0
+        ]
+        experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
+        return summarise_run(replace(several_questions, cells=cells, experiment=experiment)).headline
+
+    lost = headline("warm")
+    assert not lost.startswith("TFO is worth turning on")
+    assert "2 of 8 loads with TFO and cookies of an earlier visit did not finish, and 0 without TFO" in lost
+    assert headline().startswith("TFO is worth turning on")
+    assert headline("warm", "off") == headline()
+
+
 def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:
     setups = [{"tcp": {"congestion_control": name}} for name in ("cubic", "bbr", "reno")]
     plan = made_up_plan([made_up_page("small")], (20, 100), 1, engines=["virtual"], setups=setups)

@@ -18,6 +18,7 @@ from fastopen.analysis.statistics.bootstrap import FULL_MIN, VALUES_MIN, confide
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.common.collector import collector_paused
 from fastopen.common.grouping import grouped
+from fastopen.contract import InvalidKind
 from fastopen.experiments import Cell, Comparison, Role, derive_seed
 from fastopen.runs import LoadRow
 
@@ -94,6 +95,11 @@ class CellResult:
     def beats_bound(self) -> bool:
         """Return True if the saving exceeds the bound by more than its tolerances."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
+
+    @property
+    def unfinished(self) -> int:
+        """Return the number of loads that did not finish."""
+        return sum(reason.loads for reason in self.reasons if reason.kind == InvalidKind.INCOMPLETE)
 
     @property
     def without_valid(self) -> bool:

@@ -8,7 +8,6 @@ from typing import Any, Final
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
-from fastopen.contract import InvalidKind
 from fastopen.contract.network import QUIC_PATHS
 from fastopen.experiments import ArmName, Role
 from fastopen.experiments.factors import BY_NAME, RTT
@@ -111,8 +110,7 @@ def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
     """Yield the indices of cells in which no load finished, although loads without TFO did."""
     usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
     for result in cells:
-        unfinished = sum(reason.loads for reason in result.reasons if reason.kind == InvalidKind.INCOMPLETE)
-        if result.cell.comparison in usual and 0 < result.loads == unfinished:
+        if result.cell.comparison in usual and 0 < result.loads == result.unfinished:
             yield result.cell.index
 
 

@@ -79,8 +79,21 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         else:
             words = f"{_on_visit(results, arms[0], of_arm(together, arms[0]))}."
         subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
-        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}")
+        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}{lost_loads(results, together)}")
     return " ".join(sentences)
+
+
+def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return a sentence if, of the preferred treatment, a larger share of loads did not finish than without
+    TFO, and some did; empty otherwise. Savings are those of the loads that finished."""
+    arm = treatments_of(results.experiment.arms)[0]
+    (lost, loads), (usual, of_usual) = (
+        (sum(cell.unfinished for cell in ones), sum(cell.loads for cell in ones))
+        for ones in (of_arm(cells, arm), of_arm(cells, BASELINE))
+    )
+    if lost * of_usual <= usual * loads or lost == loads:
+        return ""
+    return f" But {lost} of {plural(loads, 'load')} {arm.words} did not finish, and {usual} {BASELINE.words}."
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
@@ -90,6 +103,8 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
     verdict = verdict_on(judged, results.experiment.smallest_effect)
+    if verdict in (Verdict.WORTH_IT, Verdict.WORTH_IT_FOR_SOME) and lost_loads(results, cells):
+        verdict = Verdict.MIXED
     return verdict, verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, judged))
 
 
@@ -104,7 +119,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
     known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
     loaded = "" if known else f" ({as_loaded(results, cells)})"
     if words != str(verdict) or verdict in (Verdict.UNKNOWN, Verdict.INVALID):
-        return f"{words}{sure}{loaded}."
+        return f"{words}{sure}{loaded}.{lost_loads(results, cells)}"
     subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
     sentences = []
     if verdict in OPENINGS and not one_of_many:
@@ -121,7 +136,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
         elif not sentences:
             to = "" if known else f" to {subject},"
             sentences.append(f"{_on_visit(results, arm, of_this, to)}{sure}.")
-    return " ".join(sentences)
+    return " ".join(sentences) + lost_loads(results, cells)
 
 
 def _on_visit(
