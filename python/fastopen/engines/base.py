@@ -6,18 +6,18 @@ from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
 
-# Kinds of invalid loads that the machine causes, because it was late or the world ended early, and the number
-# of attempts that each kind allows. At times, the processors of virtual machines pause for some milliseconds
-# again and again; then even loads that run a second apart are late.
+# The maximum number of attempts at a load that is invalid because of the machine: it was late, or the world
+# ended early. A late link gets the most attempts, because the processors of virtual machines can pause for
+# some milliseconds many times within seconds.
 ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
-# Maps a page's name to recorded bodies, by the index of their resource.
+# Maps the name of a page to its recorded bodies, keyed by the index of the resource.
 Bodies = Mapping[str, Mapping[int, bytes]]
 
 
 @dataclass(frozen=True)
 class JobStarted:
-    """The start of a job's world. `attempt` counts from 1."""
+    """The start of the world of a job. `attempt` counts from 1."""
 
     job: str
     attempt: int
@@ -81,14 +81,14 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """A runner of jobs. If the generator of `run` is closed or raises, all processes of the run end."""
+    """A runner of jobs. When the generator that `run` returns is closed or raises, all its processes end."""
 
     @property
     def parallel(self) -> int:
         """Return the number of jobs that run at once."""
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run all jobs, in parallel if the engine can. End the jobs that still run after `within_s` seconds.
+        """Run all jobs, up to `parallel` at once. Stop the jobs that still run after `within_s` seconds.
 
         Each load is reported exactly once, as LoadDone or TransactionsDone, unless the time ends first. A
         load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or

@@ -43,8 +43,8 @@ class BodiesFile(Closing):
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """Return a copy of the job that names this file, and the offset of each body and head of its page in
-        the file. Return the job itself if its page has neither bodies nor heads."""
+        """Return a copy of the job that has the path of this file, and for each resource of the page the
+        offsets of its body and head. Return the job itself if the file has no data of its page."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

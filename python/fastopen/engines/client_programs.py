@@ -32,8 +32,8 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return the job with absolute paths of its server and client programs, since a world may search other
-    folders. Set the client's isolation and exit codes. Raises MachineError."""
+    """Return a copy of the job with absolute paths of its server and client programs, because the PATH of the
+    world may differ. Also set the client's `isolate` and `exit_codes`. Raises MachineError."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -59,7 +59,7 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each server's command line to the SHA-256 of its program and files. Raises MachineError."""
+    """Map each command line to the SHA-256 of its program and of its files. Raises MachineError."""
     described = {}
     for words in servers:
         if words is not None:
@@ -83,7 +83,7 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
 
 
 def check_versions(client: Client, versions: Iterable[str]) -> None:
-    """Raise MachineError if the client's program was built without support for one of these HTTP versions."""
+    """Raise MachineError if the client's program was built without support for one of the HTTP versions."""
     needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
     if not needed:
         return

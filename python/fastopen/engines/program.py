@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the path in FASTOPEN_WORLD, else in the wheel, else in the checkout. Raises MachineError."""
+    """Return the path in FASTOPEN_WORLD, or else in the wheel or the checkout. Raises MachineError."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -47,7 +47,7 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """Return the program's checks of this machine: `name`, `ok`, `detail`, `remedy`. Raises MachineError."""
+    """Run `--check`. Return the `name`, `ok`, `detail` and `remedy` of each check. Raises MachineError."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]

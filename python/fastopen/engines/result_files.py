@@ -16,7 +16,7 @@ from fastopen.common.extras import pip_install
 TEMPORARY: Final = ".new-"
 FOLDER_NAME_CHARS: Final = 2
 NEEDED: Final = f"{pip_install('fsspec')}, and the package of its protocol, such as s3fs or gcsfs"
-# Keys under which implementations of fsspec give the time of an object's last change.
+# Keys under which implementations of fsspec report the time of an object's last change.
 WRITTEN_KEYS: Final = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
 
@@ -25,8 +25,10 @@ class DamagedResultError(Exception):
 
 
 class KeptFile(NamedTuple):
+    """A file in a store of results."""
+
     name: str
-    """The name in the store: the folder's name, a slash, and the file's own name."""
+    """The path in the store: `FOLDER/FILE`."""
     bytes: int
     written_s: float
     """The time of writing in seconds since 1970, or infinity if it is unknown."""
@@ -119,8 +121,8 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files in folders whose names have FOLDER_NAME_CHARS characters. Skip links, which may
-        lead out of the store."""
+        """Yield the files in folders whose names have FOLDER_NAME_CHARS characters. Links are skipped,
+        because they may lead out of the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:

@@ -31,18 +31,18 @@ MARK: Final = "fastopen-store"
 DISPUTED: Final = "disputed"
 STALE_S: Final = 86_400
 LEVEL: Final = 3
-# Limit of the size of an unpacked result to store. The records of a page with 2,000 resources have 1 MB.
+# The maximum size of an unpacked result. The record of a load of 2,000 resources has 1 MB.
 MAX_BYTES: Final = 64 * 2**20
 # The maximum number of records of a job: one of the world, and one of each load.
 MAX_RECORDS: Final = 10_001
 HEAD_BYTES: Final = 256
-# The number of inputs in a key: the maker, the digest of recorded bodies, the job.
+# The number of texts in `Result.decided_by`.
 DECIDED_BY: Final = 3
 
 
 @dataclass(frozen=True)
 class Maker:
-    """The program and kernel that made a result. With the job and its bodies, they determine the bytes."""
+    """The program and kernel that made a result. With a job and its bodies, they determine the result."""
 
     program: str
     """The SHA-256 of the world program."""
@@ -62,12 +62,13 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """The records of a job's world and loads, each without the job's name at its beginning."""
+    """A stored result of a job: the records of its world and loads, shortened by `without_name`."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
     decided_by: tuple[str, ...]
-    """The inputs of the key: the maker, the digest of recorded bodies, and the job without its id."""
+    """The inputs that determine the result: `Maker.text()`, the digest of the recorded bodies, and the job as
+    JSON without its id."""
     records: tuple[str, ...]
 
     @property
@@ -141,12 +142,12 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
 
 
 def key_of(decided_by: Sequence[str]) -> str:
-    """Return the SHA-256 of all inputs that determine a result."""
+    """Return the key of a result: the SHA-256 of the inputs that determine it, in hexadecimal."""
     return hashlib.sha256("\n".join(decided_by).encode()).hexdigest()
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return all inputs that determine a job's result. `bodies` is a digest of recorded bodies, or empty."""
+    """Return `Result.decided_by` of a job. `bodies` is the digest of its recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -158,7 +159,7 @@ class ResultsStore:
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0
-        """Numbers of loads that were found in the store and written to it."""
+        """The numbers of loads that were found in the store, and that were written to it."""
         self.seconds = 0.0
         """The seconds spent on reading and writing."""
         self.complaint = ""
@@ -220,8 +221,8 @@ class ResultsStore:
                 )
 
     def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Move a stored result that was not reproduced to the folder DISPUTED, and write the second result
-        there, too. Return the paths or URLs of both. Raises OSError."""
+        """Move a stored result to the folder DISPUTED, because the same job now had the result `again`, and
+        write `again` there, too. Return the paths or URLs of both. Raises OSError."""
         names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
         for name, result in zip(names, (there, again), strict=True):
             self.files.replace(name, result.packed())
@@ -241,7 +242,8 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """Return a record without the job's name at its beginning. Raises ValueError if it begins differently."""
+    """Return the text of a record with its type instead of `{"type":TYPE,"job":ID` at the beginning, so that
+    it does not contain the job's id. Raises ValueError if `raw` begins differently."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])
@@ -249,6 +251,7 @@ def without_name(raw: str, kind: str, job: str) -> str:
 
 
 def with_name(record: str, job: str) -> str:
+    """Return the text of a record that `without_name` shortened, for the job with the id `job`."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

@@ -32,8 +32,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the job's result can be stored: if it has no packets, and its bytes are always the same,
-    because the client is the loader and there is no external server."""
+    """Return True if the job's result can be stored. It must not contain packets. The client must be the
+    loader, and there must be no external server, so that the result is the same each time."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 

@@ -16,7 +16,7 @@ from fastopen.engines.stored import can_be_stored, job_of, renamed
 
 # The maximum number of jobs in one kernel.
 TOGETHER: Final = 40
-# The minimum number of requests in one kernel, if all cores have work. Starting a kernel costs as much as
+# The minimum number of requests in one kernel, if all cores have work. Starting a kernel takes as long as
 # about 500 requests.
 WORTH_A_START: Final = 5000
 
@@ -24,9 +24,9 @@ WORTH_A_START: Final = 5000
 class VirtualEngine(WorldEngine):
     """An engine that runs worlds on User-Mode Linux in virtual time, so that waiting takes no real time.
 
-    Small jobs share a kernel in sequence. Starting a kernel costs as much as several loads, and the order of
-    jobs does not change their results. A kernel stays on one core: only one of its processes runs at a time,
-    and waking a process on another core takes longer."""
+    Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
+    loads. The order of jobs does not change their results. A kernel stays on one core: only one of its
+    processes runs at a time, and waking a process on another core takes longer."""
 
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
@@ -55,7 +55,7 @@ class VirtualEngine(WorldEngine):
 
 
 def _content(job: Job) -> object:
-    """Return a key that jobs share if they produce the same bytes, except for their ids."""
+    """Return a key that is equal for jobs whose results are equal except for the id of the job."""
     if not can_be_stored(job):
         return job.id
     return id(job.page), job.model_dump_json(exclude={"id", "page"})
@@ -71,8 +71,8 @@ def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Assign each job to the kernel with the least work so far, and return the jobs by kernel. `jobs` must be
-    sorted, longest first, so that all kernels get about the same work."""
+    """Assign each job to the kernel with the least work so far, and return the jobs of each kernel. `jobs`
+    must be sorted, longest first, so that all kernels get about the same work."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap

@@ -25,17 +25,15 @@ def of_tcp(connection: Connection) -> Span | None:
 def handshakes_in_a_row_ns(
     page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp
 ) -> int:
-    """Return the longest sum of handshake times along the dependencies of requests, in nanoseconds.
+    """Return the longest sum of handshake times over all chains of waiting requests, in nanoseconds.
 
     `handshake` returns the time span of a connection's handshake, or None if it does not count. A request can
     wait for its initiator, and for a handshake in progress on any connection to its origin (late binding). If
     its connection carries one request at a time, it can wait for the previous request. On a new connection,
     it can wait for the request whose end made room for this connection, and then for the handshake. Times
-    include queueing on the link, so on a busy link they exceed the round trips. For a load that was seen only
-    at the origins, return the total time with any handshake in progress.
-    """
-    if record.seen_at == "origins":
-        # Origins cannot see dependencies, only the times with a handshake in progress.
+    include queueing on the link, so on a busy link they exceed the round trips. For a load that only the
+    origins recorded, return the total time with any handshake in progress."""
+    if record.seen_at == "origins":  # without the dependencies of requests
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
     # A response from the cache was not requested, but it delays the requests that it initiates, too.
@@ -68,7 +66,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """Finds the connection and the name lookup that a request of a load used."""
+    """Finds the connection and the name lookup that each request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -77,8 +75,8 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the opening time of a request's connection, if the request could wait for the opening; None
-        without a connection, or for a request that was not the first on an HTTP/1 connection."""
+        """Return the time at which a request's connection was opened; None without a connection, or if the
+        connection is HTTP/1 and an earlier request opened it."""
         carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
@@ -111,14 +109,14 @@ class Handshakes:
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the duration of a connection's own handshake after `since_ns`; 0 without a handshake."""
+        """Return the part of a connection's own handshake after `since_ns`, as a duration; 0 if none."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans between `since_ns` and `until_ns` of handshakes with a connection's origin.
-        Other connections count, because a client that binds late may use a connection for a more urgent
-        request than the request that opened it."""
+        """Return the time spans of all handshakes with a connection's origin, cut to the time between
+        `since_ns` and `until_ns`. Handshakes of other connections count, because with late binding, a request
+        may wait for any of them."""
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]

@@ -1,4 +1,4 @@
-"""Create and open a run's SQLite file. It gets its final name when complete. Only one process may write."""
+"""Create and open a run's SQLite file. A lock on its folder ensures that only one process writes it."""
 
 import fcntl
 import os
@@ -30,8 +30,8 @@ def holds_run(folder: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file with content from `fill`. Return the connection to the file, and the folder's lock.
-    Raises InputError and MachineError."""
+    """Create a run's file, whose content `fill` writes. Return a connection for writing and the folder's
+    lock. Raises InputError and MachineError."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def create(
 
 
 def _check_usable(folder: Path) -> None:
-    """Raise InputError if a locked folder holds a run or files of the user, or is not writable."""
+    """Raise InputError if a locked folder holds a run or the user's files, or is not writable."""
     if holds_run(folder):
         raise InputError("another process started a run there", str(folder), "repeat this command")
     # A merge copies packets before the run's file has its final name.
@@ -67,7 +67,7 @@ def _check_usable(folder: Path) -> None:
 
 def _remove_unfinished(folder: Path) -> None:
     """Remove the files of an unfinished run. Packets are removed first, because without the file UNFINISHED,
-    they would count as files of the user."""
+    they would count as the user's files."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -122,7 +122,7 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def failing(place: str) -> Iterator[None]:
-    """Convert SQLite's errors into MachineError (unwritable file) or InputError (damaged file)."""
+    """Convert SQLite's errors on writing into MachineError (unwritable file) or InputError (damaged file)."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -200,13 +200,13 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log. A commit is then one append, and survives a killed process."""
+    """Open the file with a write-ahead log. Each commit appends to the log, and survives a killed process."""
     with failing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
         if mode != "wal":
-            # Changing the mode writes a page. If the process were killed then with a journal on the disk,
-            # readers without write permission could not read the file. So keep the journal in memory.
+            # Changing the mode writes a page. If the process were killed meanwhile and left a journal on the
+            # disk, readers without write permission could not read the file. So keep the journal in memory.
             database.execute(WITHOUT_JOURNAL)
             database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")

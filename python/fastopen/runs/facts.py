@@ -34,7 +34,7 @@ class Environment(Facts):
 
 
 class Arguments(BaseModel):
-    """Keyword arguments of a function. Other keys are refused, because the function would get them too."""
+    """A document whose keys are passed to a function as keyword arguments. Other keys are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 

@@ -1,8 +1,7 @@
 """Limit the cost of reading a run: steps of SQLite, bytes of rows, and bytes of unpacked records.
 
 A damaged or hostile file of a few kilobytes can yield endless rows, because its trees may share pages, and
-can hold records that unpack to any size. A real run needs resources in proportion to the size of its file.
-"""
+can hold records that unpack to any size. A real run needs resources in proportion to the size of its file."""
 
 import contextlib
 import marshal
@@ -19,7 +18,7 @@ from fastopen.runs.schema import FILE
 
 
 def damaged(fault: object, place: str) -> InputError:
-    """Return the error for content of a run's file that fastopen does not write."""
+    """Return the error for a run's file with content that fastopen never writes."""
     return InputError(f"damaged: {fault}", place, "run the experiment again, or restore a backup")
 
 
@@ -39,7 +38,7 @@ MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
 # connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
-# Records shrink to a tenth when packed. Text beyond this multiple of its packed size counts as excess.
+# Records shrink to about a tenth when packed. Bytes beyond this multiple of the packed size are excess.
 USUAL_RATIO: Final = 50
 MAX_EXCESS_BYTES: Final = 256 * 2**20
 
@@ -68,7 +67,7 @@ class Limits:
             yield from rows
 
     def short_rows(self, query: str) -> Generator[list[Any]]:
-        """Yield rows of short values in lists, which takes a second less than `rows` for a million rows."""
+        """Yield rows of short values in lists. For a million rows, this takes a second less than `rows`."""
         longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
         try:
             yield from self._batches(query, (), BATCH_ROWS)
@@ -104,7 +103,7 @@ class Limits:
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _size_now(self) -> int:
-        """Return the present size in bytes of the run's file and its log. Both may grow."""
+        """Return the current size in bytes of the run's file and its log. Both may grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):

@@ -1,8 +1,7 @@
 """Merge runs that each hold a part of one experiment, such as shards.
 
 Merging does not change the parts. The merged run appears only when everything is copied. The run holds every
-job of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed.
-"""
+job of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed."""
 
 import shutil
 import sqlite3
@@ -48,7 +47,7 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The outcome of a merge: the new run's folder, and the loads that it has, lacks or found twice."""
+    """The outcome of a merge: the new run's folder, and which loads it has, lacks or found twice."""
 
     folder: Path
     asked: int
@@ -65,8 +64,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
     A load in several runs is taken from the first run in which it is settled (valid, or not to be repeated),
     else from the first run that has it. Raises InputError if a folder holds no run of the same experiment, or
-    if runs differ in facts that must be equal. Raises MachineError if the new run cannot be written.
-    """
+    if runs differ in facts that must be equal. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -100,7 +98,7 @@ class _Part:
 
 
 class _Merging:
-    """Collects facts on the parts, then merges the parts. Opens one part at a time: there may be many."""
+    """Collects facts about the parts, then merges them. Opens one part at a time, as there may be many."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -115,7 +113,7 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def look_at(self, run: RunStore) -> None:
-        """Check a part, and choose the loads to take from it instead of from earlier parts."""
+        """Check a part, and choose the loads that the merged run takes from it instead of earlier parts."""
         assert run.folder is not None
         if run.folder.resolve() in self._folders:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -198,9 +196,9 @@ class _Merging:
     def _taken(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield rows for the loads that are taken from a part, and write their records into the database.
+        """Yield a row for each load that the merged run takes from a part, and write the load's record.
 
-        Raises InputError if a load in virtual time differs from the same load taken from another part."""
+        Raises InputError if a load in virtual time differs from the same load in another part."""
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
             if number is None:  # an attempt that is not taken, or a load that was written after `look_at`

@@ -19,7 +19,7 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Plan a kept run again, and return the plan of its jobs. Raises InputError if jobs or cells differ."""
+    """Plan a kept run again. Return the plan of its jobs. Raises InputError if its jobs or cells differ."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -40,7 +40,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError with the differences and `remedy` if the run has another experiment or other pages."""
+    """Raise InputError if the run has another experiment or other pages. The error lists the differences."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -61,7 +61,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Return the SHA-256 of each page's recorded bodies, by page name. Pages without bodies are omitted."""
+    """Map the name of each page to the SHA-256 of its recorded bodies. Pages without bodies are omitted."""
     digests = {}
     for page, of_page in bodies.items():
         if of_page:

@@ -1,4 +1,4 @@
-"""Define rows with the main facts on loads, selections of loads for lists, and names of a load's files."""
+"""Define rows with the main facts about loads, filters for lists of loads, and names of a load's files."""
 
 import re
 from dataclasses import dataclass
@@ -15,10 +15,9 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 
 class LoadRow(NamedTuple):
-    """The facts on a load that tables need. `invalid` has (kind, detail) pairs.
+    """The facts about a load that tables need. `invalid` has the reasons as (kind, detail) pairs.
 
-    Rows are tuples, because a run has up to a million, and creating frozen dataclasses is five times slower.
-    """
+    A run has up to a million rows, and creating frozen dataclasses would take five times as long."""
 
     job: str
     cell: int
@@ -46,7 +45,7 @@ class LoadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """Conditions that listed loads must meet, and their order. The default lists all loads as written."""
+    """Conditions on the loads in a list, and their order. By default, all loads in the order of writing."""
 
     cell: int | None = None
     """The index of the loads' cell."""

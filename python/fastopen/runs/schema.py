@@ -1,8 +1,7 @@
 """Define the tables of a run's SQLite file, and the numbers that identify the file format.
 
 Columns hold the data that tables and lists need. The full records of loads are many times larger. They are
-compressed (zlib) in a separate table, so that reading the columns does not read the records.
-"""
+compressed (zlib) in a separate table, so that reading the columns does not read the records."""
 
 from typing import Final
 

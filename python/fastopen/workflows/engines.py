@@ -44,7 +44,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map the name of each kernel in a list such as `a,b` to its item; empty unless there are several items.
+    """Map the full name of each kernel in a list such as `a,b` to its item; empty for fewer than two items.
     Raises InputError for an empty or repeated item, and MachineError if a kernel cannot be used."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
@@ -68,13 +68,13 @@ def on_virtual_engine(experiment: Experiment) -> Experiment:
 
 
 def is_busy() -> bool:
-    """Return True if other processes use all processors, so that loads in real time would have to wait."""
+    """Return True if other processes keep all processors busy, so that loads in real time would be late."""
     return os.getloadavg()[0] >= len(os.sched_getaffinity(0))
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map `virtual` to the factor by which the machine's present load slows it, if `parallel` contains it.
-    The engine `host` is left out, because load hardly slows it."""
+    """Map the engine `virtual`, if `parallel` contains it, to the factor by which the machine's present load
+    slows it down. The engine `host` is left out, because it is hardly slowed down."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))
@@ -90,7 +90,7 @@ class EngineSet:
     kernel: Kernel | None = None
     """The kernel that the virtual engine boots; None if the plan does not need this engine."""
     store: ResultsStore | None = None
-    """The store from which results of virtual time are read, and to which they are written."""
+    """The store of results of virtual time; None if no store is used."""
     workers: ExecutorEngine | None = None
     """The engine that runs jobs of virtual time on the given executor; None without an executor."""
 
@@ -108,8 +108,7 @@ class EngineSet:
 
         For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
         of a store of results. `executor` runs jobs of virtual time instead of this process. Raises InputError
-        if store or executor cannot be used, MachineError if this machine lacks the world program or a kernel.
-        """
+        if store or executor cannot be used, MachineError if the world program or a kernel is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()
@@ -164,7 +163,7 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """Return the facts that, together with a job, determine its result to the byte. Raises MachineError."""
+    """Return the digests of program and kernel, which determine a job's result. Raises MachineError."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 

@@ -1,4 +1,4 @@
-"""Compare the page load times of packaged experiments with the times that virtual time must reproduce."""
+"""Compare page load times of packaged experiments with a table that virtual time must reproduce exactly."""
 
 import csv
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Export the packets of kept loads: packets that the run kept, or packets of an exact repeat of a load."""
+"""Export the packets of loads: the packets that the run kept, or the packets of an exact repeat of a load."""
 
 import shutil
 from collections import Counter
@@ -21,11 +21,14 @@ KEEP_THEM = "fastopen run --pcap keeps them"
 
 @dataclass
 class ExportedPackets:
-    """The result of an export of packets. `missing` counts the loads without packets, by reason."""
+    """The result of an export of packets."""
 
     copied: int = 0
+    """The number of loads whose packets the run kept."""
     again: int = 0
+    """The number of loads that were repeated for their packets."""
     missing: dict[str, int] = field(default_factory=Counter)
+    """The number of loads without packets, by reason."""
 
     @property
     def written(self) -> int:
@@ -45,8 +48,7 @@ def export_packets(
 
     If the run did not keep the packets, the load is repeated if it repeats exactly: in virtual time, with a
     deterministic client. The packets are used if the new record equals the kept record. Raises InputError if
-    no load has packets, and the errors of exports and engines.
-    """
+    no load has packets, and the errors of exports and engines."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         run.check_job(job)

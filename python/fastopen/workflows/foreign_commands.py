@@ -1,4 +1,4 @@
-"""List the commands that an experiment would execute on this machine. A shared file may be hostile."""
+"""List the commands that an experiment, which may come from a stranger, would execute on this machine."""
 
 import shlex
 
@@ -15,7 +15,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Return True if fastopen itself would write this command for the tool that the client names."""
+    """Return True if the client's command is the command that fastopen writes for a client of this kind."""
     settings = {"kind": client.name, **client.model_dump(include={"connections_per_host", "keep_alive"})}
     try:
         return clients_of(settings)[0].command == client.command

@@ -11,7 +11,7 @@ from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
 from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
 
-# Draws usually shuffle requests that become known at the same byte. A browser has its own order, so keep it.
+# Draws usually shuffle requests that become known at the same byte. Browsers do not, so keep their order.
 DRAWN: Final = Variation(order=False)
 
 
@@ -35,13 +35,12 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Load the page with each client over each network. Lists in `client` make a client for each value.
+        """Load the page with each client over each network. `client` maps settings to a value or several.
 
-        With several `draws`, each draw has its own values for uncertain facts, the same for every client.
+        With several `draws`, each draw has its own values for uncertain inputs, the same for every client.
 
         Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
-        kernel is missing, and KeyboardInterrupt if the loads are interrupted.
-        """
+        kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
         page, answering = imported.page, origins or Origins()
         # Recorded documents link to URLs with the recorded schemes.
         over = Tls(security="recorded") if answering.bodies == "recorded" else None

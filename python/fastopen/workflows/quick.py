@@ -12,9 +12,9 @@ from fastopen.experiments import Experiment, estimated_s, make_plan, name_of, tr
 from fastopen.pages import ImportedPage
 from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 
-# Time in seconds that loads may take, so that starting and printing fit into a minute, too.
+# The maximum duration of the loads in seconds, so that starting and printing fit into a minute, too.
 QUICK_S: Final = 45.0
-# Factor by which a busy machine may slow virtual time: the load average does not show processes' priorities.
+# The factor by which a busy machine is assumed to slow down virtual time. It cannot be known beforehand.
 BUSY: Final = 3.0
 # The factors that `quickened` shortens unless the user has named them.
 KEPT: Final = ("engine", "rtt", "transport")
@@ -31,8 +31,7 @@ def quickened(
 
     Factors in `asked`, which the user named, stay. A change is made only if it makes the first repeat
     shorter. On a busy machine, loads in real time would be late and invalid, so virtual time stays if one
-    repeat takes at most QUICK_S. Return the experiment, and descriptions of the parts that were left out.
-    """
+    repeat takes at most QUICK_S. Return the experiment, and descriptions of the parts that were left out."""
     left_out: list[str] = []
     auto = auto_engine(kernel)
     for shorter, words in _steps(experiment, asked, auto):
@@ -81,7 +80,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Return the estimated seconds of this many repeats, on this machine now or if it were idle."""
+    """Estimate the duration of the repeats in seconds, on a machine as busy as now, or on an idle one."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

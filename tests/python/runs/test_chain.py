@@ -1,4 +1,4 @@
-"""The upper bound of TCP Fast Open's saving in a load: the handshakes in a row."""
+"""The upper bound of TCP Fast Open's saving in a load: the handshakes that requests waited for in a row."""
 
 import json
 from typing import Any

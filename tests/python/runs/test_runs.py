@@ -1,4 +1,4 @@
-"""Runs: the kept data of an execution, and the effects of faults on them."""
+"""Runs: the data that an execution keeps, also after faults."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -26,7 +26,8 @@ class Watched(list[RunProgress]):
 
 
 class InterruptedAfter:
-    """An engine that raises `error` (default: as on Ctrl-C) after `events` events, and notes its closing."""
+    """An engine that raises `error` after `events` events, by default as on Ctrl-C. `closed` is True if its
+    generator was closed."""
 
     def __init__(self, program: Path, events: int, error: type[BaseException] = KeyboardInterrupt) -> None:
         self._inner = HostEngine(program, 1)

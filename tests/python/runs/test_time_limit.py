@@ -1,4 +1,4 @@
-"""Runs with a time limit: as many repeats as fit, and no repeat that was not done."""
+"""Runs with a time limit: as many repeats as fit, and no repeat without a finished load."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

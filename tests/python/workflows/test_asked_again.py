@@ -1,4 +1,4 @@
-"""The same command gives the same run again, whatever its options of output are."""
+"""A command that is repeated with the same output folder continues or shows the run in this folder."""
 
 import sqlite3
 from pathlib import Path

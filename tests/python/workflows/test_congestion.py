@@ -12,7 +12,7 @@ from fastopen.workflows.congestion import check_congestion_controls
 
 
 class Asked:
-    """An engine whose kernel has three congestion controls, with the program's error for others."""
+    """An engine whose kernel has three congestion controls. Others raise the error of the world program."""
 
     parallel = 1
 

@@ -64,8 +64,8 @@ def results_of(asked: Experiment, page: Page, program: Path) -> Results:
 
 @pytest.fixture(name="palguyev", scope="module")
 def _palguyev(page: Page, fake_world_of_module: FakeWorld) -> Results:
-    """Return results of the experiment `palguyev` with the fake world: loads take ten RTTs without TFO and
-    eight with it; two are of handshakes.
+    """Return results of the experiment `palguyev` with the fake world. Loads take ten RTTs without TFO, of
+    which two are handshakes, and eight RTTs with TFO.
     """
     asked = load_experiment("palguyev")
     return results_of(Experiment(**{**dict(asked), "repeats": 3}), page, fake_world_of_module())

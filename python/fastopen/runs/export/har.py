@@ -1,8 +1,7 @@
 """Write one load as a HAR 1.2 document for the network panels of browsers.
 
 Facts that HAR does not define are in fields that begin with an underscore, as the format requires: evidence
-of a connection in `_connection` of its entries, and evidence of the load in `_fastopen` of its page.
-"""
+of a connection in `_connection` of its entries, and evidence of the load in `_fastopen` of its page."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -95,7 +94,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time at which a request was queued; its first known time if only origins saw the request."""
+    """Return the time at which a request was queued, or else its first known time; None if it never began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -110,8 +109,7 @@ def _timings(
     the SYN, `connect` covers only the opening of the socket, and `wait` includes the round trip. If the
     connection was opened earlier, for another request, `connect` does not apply, and the rest of the
     handshake counts as `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the rest of
-    the handshake is part of `wait`.
-    """
+    the handshake is part of `wait`."""
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
     if opened is not None and opened < queued:
@@ -179,7 +177,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
     where = {} if address is None else {"serverIPAddress": address}
-    # HAR requires a unique ID of the connection. Like browsers, use the number of the connection.
+    # HAR requires a unique id of the connection. Browsers write a number here, too.
     return {**where, "connection": str(connection["id"]), "_connection": dict(connection)}
 
 

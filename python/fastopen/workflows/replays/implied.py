@@ -5,8 +5,7 @@ docs/measurements/replays.md lists the rules.
 Delays that the recorder's browser and servers caused stay in the page as durations: name lookups, handshakes
 with TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
 Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
-has no absolute time of the recording, not even the time of its load event.
-"""
+has no absolute time of the recording, not even the time of its load event."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -37,23 +36,23 @@ from fastopen.pages.recording import RecordedExchange, Recording
 from fastopen.pages.url import DEFAULT_PORTS
 
 WINDOW_MAX_SEGMENTS: Final = 1000
-# Upper bound of the rounding error in sums of a few recorded durations.
+# The upper bound of the rounding error in sums of a few recorded durations.
 ROUNDING_MS: Final = 1.0
 # A lookup that is shorter than this was answered by a cache of the recorder's machine.
 CACHED_MS: Final = 1.0
 # A response that takes at most this share of a round trip arrives in one flight: no acknowledgment fits in.
 AT_ONCE: Final = 0.5
-# Connections per host if the page has the recorded waits for connections: more than any page needs.
+# The limit of connections per host if the page has the recorded waits for connections. No page needs as many.
 UNLIMITED_CONNECTIONS: Final = 256
 # Maximum RTT of the link: handshakes that measure it time out after a second. Hosts may have extra RTT.
 LINK_RTT_MAX_US: Final = 500_000
-# Tolerated lateness of a packet on engine host, as a share of the load time.
+# The lateness of a packet that is tolerated on the engine `host`, as a share of the load time.
 LATE_SHARE: Final = 0.01
 LATE_MIN_US: Final = 5_000
-# Maximum size of a request's header in a replay: it must fit into the SYN in which ARM sends it.
+# The maximum size of a request's header in a replay. ARM sends requests in the SYN, so they must fit into it.
 HEAD_MAX_BYTES: Final = 1200
 URL_MAX_BYTES: Final = 1000
-# An arm whose connections need no round trip, because the page has the times of the recorded handshakes.
+# The arm of replays. Its connections need no round trip, because the page contains the recorded handshakes.
 ARM: Final[ArmName] = HEADLINE.name
 
 
@@ -72,13 +71,13 @@ class Rules:
     sending: bool = True
     """Let servers send bodies as slowly as recorded."""
     pushes: bool = True
-    """Request a pushed resource together with its initiator. If False, request it when it is revealed."""
+    """Request a pushed resource together with its initiator. If False, request it when it is discovered."""
     handshakes: bool = True
     """Use only recorded handshakes and lookups. If False, each connection has a TCP handshake."""
     versions: bool = True
     """Use HTTP/2 and HTTP/3 for hosts recorded with them. If False, use HTTP/1.1 for all hosts."""
     waits: bool = True
-    """Let requests over HTTP/1.1 wait for connections as recorded; if False, for one of six connections."""
+    """Let HTTP/1.1 requests wait for a connection as recorded; if False, until one of six is free."""
     names: NameLookup = "none"
     """The protocol of name lookups through the link. With `none`, lookups take as long as recorded."""
 
@@ -163,10 +162,9 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network over which a load was recorded, as the recording names or implies it.
+    """Return the network over which a load was recorded, as named in the recording or else implied by it.
 
-    None if a named network is invalid, no handshake shows an RTT, or the link was never full (no queue).
-    """
+    Return None if a named network is invalid, if no handshake shows an RTT, or if the link was never full."""
     if recording.network is not None:
         try:
             return Network.model_validate(recording.network)
@@ -191,11 +189,10 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms for which the replay holds a request: recorded delays that it does not cause.
+    """Return the time in ms for which to hold a request: recorded delays that the replay does not cause.
 
     With `waits`, include recorded waits for a connection, which may also come from a busy recording machine.
-    Otherwise the replay itself waits for one of six connections.
-    """
+    Otherwise the replay itself waits for one of six connections."""
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
@@ -209,11 +206,10 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return `held` with equal send times for requests that waited for the same shared connection.
+    """Return `held`, increased so that requests that waited for the same shared connection are sent at once.
 
     Such requests were sent together, in order, when the connection was ready. Recordings round each duration
-    separately. An error of 0.1 ms could put another response first, and delay others by a round trip.
-    """
+    separately. An error of 0.1 ms could put another response first, and delay others by a round trip."""
     longer = list(held)
     for host in shared:
         of_host = [index for index, one in enumerate(resources) if one.host == host]
@@ -234,8 +230,7 @@ def shared_and_quic_hosts(
     """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3.
 
     A host counts as one with HTTP/2 or HTTP/3 if most of its requests shared a connection with others at the
-    same time, and as one with HTTP/3 if most of these requests used QUIC.
-    """
+    same time, and as one with HTTP/3 if most of these requests used QUIC."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -268,7 +263,7 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """Return the network. The link has the RTT of the nearest host, and other hosts have extra RTTs."""
+    """Return a network whose link has the RTT of the nearest host. Other hosts have extra RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
@@ -280,7 +275,8 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver whose RTT is the shortest uncached lookup, if `rules` ask for it. Raises InputError."""
+    """Add a resolver if `rules.names` needs one. Its RTT is the shortest lookup that was not cached. Raises
+    InputError."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -295,8 +291,7 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 
     Content delivery networks begin with more than ten segments, and an open connection may have a larger
     window. If a response took longer than the rate explains, the replay paces it. The segment of its head is
-    then not full, and Linux counts the window in packets, so the response needs one more segment.
-    """
+    then not full, and Linux counts the window in packets, so the response needs one more segment."""
 
     def segments(exchange: RecordedExchange) -> int:
         paced = _sending(exchange, 0.0, rate, WINDOW_MAX_SEGMENTS) > 0
@@ -318,8 +313,7 @@ def _with_fitting_trips(
     """Shorten the hosts' round trips until slow start explains how fast each body arrived.
 
     A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
-    time taken from round trips becomes server think time, so that waits keep their length.
-    """
+    time taken from round trips becomes server think time, so that waits keep their length."""
     trips = dict(recording.round_trip_ms)
     for resource, exchange in zip(page.resources, recording.exchanges, strict=True):
         if rounds := slow_start_rounds(exchange.received_bytes, window):
@@ -342,11 +336,10 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the recorded delays: `held` before each request, and others as `rules` require.
+    """Return the page with the recorded delays: `held` before each request, and as `rules` require,
+    handshakes with hosts outside `shared`, pushes, and slow sending by servers.
 
-    The others are handshakes with hosts outside `shared`, pushes, and slow sending by servers. `link` is the
-    link's rate in bit/s and the initial window in segments.
-    """
+    `link` is the link's rate in bit/s and the initial window in segments."""
 
     def changed(number: int, exchange: RecordedExchange, hold: float) -> Resource:
         resource = page.resources[number]
@@ -372,7 +365,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the time in which the body arrived, in milliseconds; 0 if the network explains this time."""
+    """Return the time in ms in which the server must send a body; 0 if the network explains its arrival."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)

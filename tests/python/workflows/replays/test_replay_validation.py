@@ -264,7 +264,7 @@ class TestThePage:
         assert (found.pushed, found.processing_us) == (False, 0)
 
     def test_no_moment_of_the_recording_is_in_the_page(self) -> None:
-        """Times depend only on differences: a recording of an hour later gives the same page."""
+        """Only differences of times matter: the same recording an hour later gives the same page."""
         entries = small()["log"]["entries"]
         shifted = [one | {"startedDateTime": one["startedDateTime"].replace("T10", "T11")} for one in entries]
         for page in (har(*entries, on_load=170), har(*shifted, on_load=170)):
