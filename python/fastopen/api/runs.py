@@ -74,7 +74,7 @@ class Run(Closing):
 
     def loads(self) -> "pd.DataFrame":
         """Return a data frame with a row for each load, valid or not. docs/json.md lists the columns."""
-        loads = map(Flattener.of(self._store).load, self._store.loads())
+        loads = map(Flattener(self._store).load, self._store.loads())
         return _frame(TABLES["loads"], loads)
 
     def requests(self) -> "pd.DataFrame":
@@ -93,7 +93,7 @@ class Run(Closing):
     def _table(self, name: str) -> "pd.DataFrame":
         """Return a data frame with the same columns and rows as the exported table `name`. It is built from
         the full records of the loads."""
-        flat = Flattener.of(self._store)
+        flat = Flattener(self._store)
         documents = self._store.documents()
         return _frame(
             TABLES[name], (one for row, record in documents for one in flat.rows(name, row, record))

@@ -40,15 +40,14 @@ AHEAD: Final = 2
 # A job is given up if this many workers were lost while they ran only this job.
 LOSSES: Final = 3
 Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
-"""An event as a task returns it. A record is sent as its text, with the load's packets."""
+"""An event in the form in which a worker returns it: a record as its JSON text, with a load's packets."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Jobs for a worker, and the program and kernel that the worker must have."""
+    """Jobs for a worker, as JSON texts, and the program and kernel that the worker must have (`maker`)."""
 
     jobs: tuple[str, ...]
-    """The jobs as JSON."""
     maker: Maker
 
 
@@ -61,8 +60,8 @@ class _Submitted:
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
-        """Return the tasks to submit after this task was lost: its two halves, or a single job again, unless
-        LOSSES workers were lost with this job."""
+        """Return the tasks that repeat this lost task: one for each half of its jobs, or one for its only
+        job. Return no task if LOSSES workers were lost while they ran only this job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
@@ -105,7 +104,7 @@ class ExecutorEngine:
                 # Successful tasks come first, so that their events are kept if a failed task stops the run.
                 for future in sorted(finished, key=_failed):
                     sent = running.pop(future)
-                    events, reason = _told(future)
+                    events, reason = _events_of(future)
                     yield from itertools.chain.from_iterable(map(_event, events))
                     if reason:
                         self.tasks_lost += 1
@@ -124,7 +123,7 @@ class ExecutorEngine:
         task = Task(tuple(job.model_dump_json() for job in jobs), self._maker)
         try:
             return self._executor.submit(do, task)
-        except (BrokenExecutor, RuntimeError) as error:
+        except RuntimeError as error:  # BrokenExecutor, or the executor is shut down
             raise _lost(error) from None
 
 
@@ -139,8 +138,8 @@ def _failed(future: Future[list[Sent]]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _told(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a finished task and "", or no events and the reason for the loss of the task.
+def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
+    """Return the events of a finished task and "". For a lost task, return no events and the reason.
     Raises InputError and MachineError, which stop the run."""
     try:
         return future.result(), ""
@@ -168,7 +167,7 @@ def _event(sent: Sent) -> Iterator[Event]:
         yield sent
 
 
-# Indices of the first cores of tasks, so that the tasks of this worker spread over its cores.
+# The `first_core` of each task in turn, so that the tasks of this worker spread over its cores.
 _turn = itertools.count(os.getpid())
 
 

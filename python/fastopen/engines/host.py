@@ -4,8 +4,7 @@ import math
 import os
 import selectors
 import time
-from collections import Counter as Counted
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +20,8 @@ from fastopen.engines.bodies import BodiesFile
 from fastopen.engines.client_programs import with_programs
 from fastopen.engines.world_process import WorldProcess
 
-# The maximum number of attempts to build the world of a job, if the measured network deviates from the job:
-# the program then ends before it loads the page.
+# The maximum number of attempts to build the world of a job. The program ends before it loads the page if the
+# network that it measures deviates from the network that the job requires.
 ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
@@ -128,7 +127,7 @@ class _Worlds(Closing):
 
     def _put_on_a_core(self, world: WorldProcess) -> None:
         """Put a world on the core with the fewest worlds. Processes that the world starts stay there."""
-        used = Counted(other.core for other in self._running.values())
+        used = Counter(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
         # If this process may not use the core any more, the world runs on any core.
         with suppress(OSError):
@@ -136,7 +135,7 @@ class _Worlds(Closing):
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
         """Wait for output, the exit of a world, the deadline of a world, or `deadline`. Return the new
-        events, and the worlds that have ended or had to be killed, all closed."""
+        events, and the worlds that ended or had to be killed. These worlds are closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()

@@ -33,7 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A child process that runs several jobs. `missing` has the ids of the current job's unreported loads."""
+    """A process that runs jobs in sequence. `missing` has the ids of the current job's unreported loads."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class WorldProcess:
         now: float,
         attach: Callable[[Job], Job] = lambda job: job,
     ) -> None:
-        self._waiting = deque(jobs)
+        self.not_begun = deque(jobs)
         self.attempt = attempt
         self.core: int | None = None
         self._begin_next()
@@ -61,7 +61,7 @@ class WorldProcess:
                 for job in jobs:
                     stdin.write(attach(job).model_dump_json().encode() + b"\n")
                 stdin.seek(0)
-            # Ctrl-C does not reach another process group, so this program can end the world in order.
+            # In its own process group, the world does not receive Ctrl-C, so fastopen can end it in order.
             self.process = subprocess.Popen(
                 command,
                 stdin=stdin,
@@ -78,13 +78,9 @@ class WorldProcess:
             os.set_blocking(descriptor, False)
 
     def _begin_next(self) -> None:
-        self.job = self._waiting.popleft()
+        self.job = self.not_begun.popleft()
         self.missing = [load.id for load in self.job.loads]
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
-
-    @property
-    def not_begun(self) -> list[Job]:
-        return list(self._waiting)
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
         """Process output from one of the program's descriptors, and return the events that it completes."""
@@ -104,7 +100,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the program missed its deadline, unless its further output does not matter."""
+        """Record that the program missed its deadline, unless it is over."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
@@ -137,7 +133,7 @@ class WorldProcess:
         elif isinstance(record, PacketsRecord):
             self._add_packets(record)
         elif isinstance(record, EndRecord):
-            if self._waiting and not self.missing:
+            if self.not_begun and not self.missing:
                 done = JobEnded(self.job.id, None)
                 self._begin_next()
                 return [done, JobStarted(self.job.id, self.attempt)]

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from fastopen.common.errors import MachineError
+from fastopen.common.grouping import grouped
 from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS, Bodies
@@ -17,9 +18,9 @@ from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repea
 from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
 
-# If this many loads of an arm are invalid for one reason, and none is valid, the rest will be invalid, too.
+# A run stops if this many loads of an arm are invalid for one reason, and no load of the arm is valid.
 INVALID_ALIKE: Final = 3
-# Loads that the machine disturbed stop a run only after this number of rounds, each of which repeats them.
+# Loads that the machine disturbed are repeated in rounds. They stop a run only after this many rounds.
 ROUNDS_OF_HOPE: Final = 3
 BUSY: Final = "is too busy, or too slow for this network (--engine virtual does not depend on its speed)"
 # The assumed time of the next round of repeats, as a multiple of the time that the last round took.
@@ -33,7 +34,7 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The outcome of an execution. `faults` maps each fault to the jobs whose last world had this fault."""
+    """The outcome of an execution."""
 
     interrupted: bool = False
     out_of_time: bool = False
@@ -41,6 +42,7 @@ class RunOutcome:
     hopeless: str = ""
     """A message if the run stopped because all loads of an arm are invalid for one reason, or empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
+    """Maps each fault to the ids of the jobs whose last world had this fault."""
     packets_dropped: int = 0
     """Number of packets that were not kept, because the buffer for the packets of a load was full."""
     took_s: float = 0.0
@@ -52,7 +54,7 @@ class RunProgress:
     """The state of an execution after an event. All attempts of a load count as one load."""
 
     running: tuple[str, ...]
-    """The ids of the jobs that run."""
+    """The ids of the jobs that are running."""
     finished: LoadRecord | None
     """The record of the load that the event reported, if any."""
     done: int
@@ -65,7 +67,7 @@ class RunProgress:
     """Loads of this round that are still to be reported."""
 
     def counts(self) -> str:
-        """Return the counts in words, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
+        """Return the counts as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
         again = f", {self.again} repeated" if self.again else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
         return f"{self.done} of {self.asked} loads{again}{invalid}"
@@ -84,8 +86,8 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield rounds of jobs while time is left: one repeat of all jobs, then in each round as many repeats
-        as occupy `at_once` worlds."""
+        """Yield the jobs in rounds while there is time for another round. The first round has the first
+        repeats, and each later one as many repeats as keep `at_once` worlds busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -133,14 +135,16 @@ def execute(
     reason, the run stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load.
     With `limit`, only the repeats for which there is time are run, and `more_jobs` is not called.
 
-    Raises the errors of the engine (InputError, MachineError). All finished loads are kept.
-    """
+    Raises the errors of the engine (InputError, MachineError). All finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = RunOutcome()
     try:
         if limit is not None:
-            _in_time(execution, jobs, store, limit)
+            with contextlib.suppress(OutOfTimeError):
+                for of_round in limit.rounds(jobs, execution.at_once(jobs)):
+                    execution.do(of_round, limit)
+            store.drop_undone()
             jobs = ()
         while jobs:
             execution.do(jobs)
@@ -168,17 +172,8 @@ def execute(
     return outcome
 
 
-def _in_time(execution: "_Execution", jobs: Sequence[PlannedJob], store: RunStore, limit: TimeLimit) -> None:
-    try:
-        for of_round in limit.rounds(jobs, execution.at_once(jobs)):
-            execution.do(of_round, limit)
-    except OutOfTimeError:
-        pass
-    store.drop_undone()
-
-
 class _HopelessError(Exception):
-    """Stops a run in which all loads of an arm are invalid for the same reason. The text is the reason."""
+    """Raised to stop a run if all loads of an arm are invalid for the same reason, which is the text."""
 
 
 @dataclass
@@ -199,18 +194,14 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """For each arm, the place and reasons of invalid loads by job; None after a valid load of the arm."""
+    """For each arm, the place and reasons of invalid loads by job; None if the arm has a valid load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     _faults: dict[str, str | None] = field(default_factory=dict)
     """Maps each job to the fault of its last world, or to None if that world had no fault."""
 
     def faults(self) -> dict[str, list[str]]:
-        faults: dict[str, list[str]] = {}
-        for job, fault in self._faults.items():
-            if fault is not None:
-                faults.setdefault(fault, []).append(job)
-        return faults
+        return grouped((fault, job) for job, fault in self._faults.items() if fault is not None)
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
         """Return the number of worlds that every engine of these jobs can run at once; 1 without jobs."""
@@ -221,7 +212,7 @@ class _Execution:
         return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Run the pending loads of the jobs, and repeat the loads that the machine disturbed."""
+        """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)
@@ -240,7 +231,7 @@ class _Execution:
                 limit.check()
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Yield the events of one engine after another. Closing the generator ends the running engine."""
+        """Run the jobs on one engine after another. Closing the generator ends the running engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)

@@ -1,17 +1,15 @@
 """Convert a run into flat tables: loads, requests, connections, evidence and TCP samples.
 
 docs/json.md lists the columns, whose names include the units. Times of requests and connections are in
-milliseconds since the start of the load. Tables can be joined by `load`, the number of a load in the run.
-"""
+milliseconds since the start of the load. Tables can be joined by `load`, the number of a load in the run."""
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastopen.contract.load_record import Evidence, TcpSample
 from fastopen.contract.record_part import LinkUse
-from fastopen.experiments import Cell, Experiment, draw_of, point_of
+from fastopen.experiments import Cell, draw_of, point_of
 from fastopen.experiments.factors import COLUMNS, flat_columns
 from fastopen.experiments.quantities import Kind
 from fastopen.pages import Page
@@ -20,7 +18,7 @@ from fastopen.runs.rows import LoadRow
 
 Row = tuple[Any, ...]
 
-# The sampled values of a repeat, in an experiment with `--vary`.
+# The values that were drawn for a repeat, in an experiment with `--vary`.
 DRAWN: Final[dict[str, Kind]] = {
     "drawn_rtt_ms": "float", "drawn_down_bit_per_s": "int", "drawn_up_bit_per_s": "int",
     "drawn_think_scale": "float", "drawn_processing_scale": "float", "drawn_start_phase_ms": "float",
@@ -69,21 +67,14 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 }
 
 
-@dataclass(frozen=True)
 class Flattener:
     """Converts the loads of one run into rows of the tables."""
 
-    experiment: Experiment
-    cells: list[Cell]
-    pages: dict[str, Page]
-    _factors: dict[int, Row] = field(default_factory=dict)
-    """The values of the factor columns of each cell, computed once."""
-    _known: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, run: RunReader) -> "Flattener":
-        """Create a flattener with the experiment, the cells and the pages of a run."""
-        return cls(run.experiment(), run.cells(), run.pages())
+    def __init__(self, run: RunReader) -> None:
+        self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()
+        # Computed once: the factor columns of each cell, and (URL, host, type) of each page's resources.
+        self._factors: dict[int, Row] = {}
+        self._known: dict[str, list[tuple[str, str, str]]] = {}
 
     def page(self, row: LoadRow) -> Page:
         return self.pages[self.cells[row.cell].page]

@@ -31,8 +31,8 @@ def runs_folder() -> Path:
     return base / "fastopen" / "runs"
 
 
-def new_run_folder(name: str, now: datetime) -> Path:
-    stem = f"{name}-{now:%Y%m%d-%H%M%S}"
+def new_run_folder(name: str) -> Path:
+    stem = f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     folder, number = runs_folder() / stem, 1
     while folder.exists():
         number += 1
@@ -41,7 +41,7 @@ def new_run_folder(name: str, now: datetime) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of a run, given its path (unchecked), its name or `last`. Raises InputError."""
+    """Return the folder of the run with a name, of the `last` run, or at a path. Raises InputError."""
     path = Path(text)
     if path.exists() or path.is_absolute() or len(path.parts) != 1:
         return path
@@ -74,7 +74,7 @@ class RunSummary:
     experiment: str = ""
     pages: tuple[str, ...] = ()
     networks: str = ""
-    """The RTTs of the networks, such as `20, 100 ms`, and the number of networks if some have equal RTTs."""
+    """The RTTs of the networks, such as `20, 100 ms`, or `20 ms, 3 networks` if some have equal RTTs."""
     clients: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     started: str = ""
@@ -136,8 +136,7 @@ def _networks(experiment: Experiment) -> str:
 def remove_run(folder: Path) -> int:
     """Remove a run's folder with its exports and report, and return the number of bytes freed.
 
-    Raises InputError if the folder holds no run or also holds other files, or if the run is being written.
-    """
+    Raises InputError if the folder holds no run or also holds other files, or if the run is being written."""
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
     with FolderLock(folder):

@@ -63,7 +63,7 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run that can be read, as a context manager. Every method raises InputError if the file is damaged."""
+    """A run that is open for reading. Every method raises InputError if the run's file is damaged."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
         """Read a run from an open database. `folder` is None for a run in memory."""
@@ -79,7 +79,7 @@ class RunReader(Closing):
         run = cls(database, folder)
         run._limits = limits
         try:
-            for job, page in run._rows(_WITHOUT_CELL):
+            for job, page in run.rows_of(_WITHOUT_CELL):
                 raise damaged(f"job {job} of {page} belongs to no cell", run.place)
         except BaseException:
             run.close()
@@ -112,8 +112,8 @@ class RunReader(Closing):
 
     @property
     def label(self) -> str:
-        """Return the label that lists of runs show for this run; empty if it has none."""
-        rows = self._rows("SELECT value FROM facts WHERE name = 'label'")
+        """Return the label that the user gave the run; empty without a label."""
+        rows = self.rows_of("SELECT value FROM facts WHERE name = 'label'")
         with self._understanding("the label"):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
@@ -124,7 +124,7 @@ class RunReader(Closing):
     def cells(self) -> list[Cell]:
         experiment, pages = self.experiment(), {*self.page_names()}
         cells: list[Cell] = []
-        rows = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
+        rows = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         for index, page, network, setup, arm, engine in rows:
             known = index == len(cells) and page in pages and engine in get_args(EngineName) and arm in ARMS
             if not (
@@ -136,14 +136,14 @@ class RunReader(Closing):
         return cells
 
     def pages(self) -> dict[str, Page]:
-        rows = self._rows("SELECT name, page FROM pages ORDER BY position")
+        rows = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         with self._understanding("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def asked_as_kept(self) -> tuple[Any, ...]:
-        """Return experiment, pages and cells as kept in the file. Runs with equal values have equal plans."""
-        pages = self._rows("SELECT name, page FROM pages ORDER BY position")
-        cells = self._rows("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
+        """Return experiment, pages and cells without validation. Runs with equal values have equal plans."""
+        pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
+        cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
@@ -152,12 +152,12 @@ class RunReader(Closing):
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """Return the names of the pages, without reading the pages."""
-        return [name for (name,) in self._rows("SELECT name FROM pages ORDER BY position")]
+        """Return the names of the pages without parsing the pages."""
+        return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
         """Map each comparison to its number of planned repeats."""
-        rows = self._rows(
+        rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
         return {Comparison(*comparison): repeats for *comparison, repeats in rows}
@@ -175,10 +175,10 @@ class RunReader(Closing):
 
     def jobs(self) -> dict[str, int]:
         """Map the id of each job to its seed, in the order of planning."""
-        return dict(self._rows("SELECT id, seed FROM jobs ORDER BY number"))
+        return dict(self.rows_of("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
-        """Raise InputError if there is no such job. None means all jobs."""
+        """Raise InputError if the run has no job with this id. None, which selects all jobs, is valid."""
         if job is not None and job not in self.jobs():
             remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
@@ -209,7 +209,7 @@ class RunReader(Closing):
             job="jobs.id", more="", superseded=_HAS_LATER, joined=_ITS_JOB, where=where, order=order
         )
         with self._understanding("a load"):
-            return [self._load_row(row, row[0]) for row in self._rows(query, (*values, count, start))]
+            return [self._load_row(row, row[0]) for row in self.rows_of(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
         where, values = listing.condition
@@ -219,50 +219,50 @@ class RunReader(Closing):
     def counts(self) -> dict[int, tuple[int, int]]:
         """Map each cell with loads to its numbers of finished and valid loads. Only last attempts count."""
         # With max(), SQLite takes the other columns from the row with the maximum.
-        rows = self._rows(
+        rows = self.rows_of(
             "SELECT cell, count(*), sum(valid) FROM"
             " (SELECT cell, valid, max(attempt) FROM loads GROUP BY job, id) GROUP BY cell"
         )
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield each load (of `job`, if given) as its row and its record in decoded JSON, without validation.
-        This is five times as fast as `load_records`."""
-        for *row, record in self._rows(_WITH_RECORDS):
+        """Yield the row of each load (of `job`, if given), and its record as decoded JSON, which is not
+        validated. This is five times as fast as `load_records`."""
+        for *row, record in self.rows_of(_WITH_RECORDS):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
                     found = self._load_row(row, row[0]), dict(json.loads(self._text(record)))
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each world's page, index of the network, and error of the measured RTT in microseconds."""
-        return self._rows(
+        """Yield each world's page, network index, and measured minus requested RTT in microseconds."""
+        return self.rows_of(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
         """Return the records of all worlds that were built for a job, in order."""
-        rows = self._rows(_WORLDS, (job,), lookup=True)
+        rows = self.rows_of(_WORLDS, (job,), lookup=True)
         with self._understanding("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def hosts(self, job: str) -> dict[str, str]:
         """Map the host names of a job's page to their addresses in its last world."""
         found: dict[str, str] = {}
-        for (record,) in self._rows(_WORLDS, (job,), lookup=True):
+        for (record,) in self.rows_of(_WORLDS, (job,), lookup=True):
             with self._understanding("the record of a world"):
                 found = dict(json.loads(self._text(record))["hosts"])
         return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of a load's attempt, by default the last. Raises KeyError."""
-        for found in self._rows(_RECORD, (job, load, attempt), lookup=True):
+        """Return the JSON record of an attempt at a load, by default of the last one. Raises KeyError."""
+        for found in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             return self._text(found[0])
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the full record of a load's attempt, by default the last. Raises KeyError."""
+        """Return the record of an attempt at a load, by default of the last one. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._understanding("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -276,24 +276,21 @@ class RunReader(Closing):
         return {name: len(page.resources) for name, page in self.pages().items()}
 
     def _resources(self, job: str) -> int:
-        pages = self._rows("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
+        pages = self.rows_of("SELECT page FROM jobs WHERE id = ?", (job,), lookup=True)
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """Yield `rows` with their full records, one record at a time in memory."""
+        """Yield each row with its full record. Only one record is in memory at a time."""
         for row in rows:
             with self._understanding("a load without a record"):
                 record = self.load_record(row.job, row.load, row.attempt)
             yield row, record
 
     def faults(self) -> list[tuple[str, str]]:
-        return list(self._rows("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
+        return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
-    def rows_of(self, query: str) -> Iterator[Any]:
-        """Yield the rows of a query over the whole run. The limits on its cost apply."""
-        return self._rows(query)
-
-    def _rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
+    def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
+        """Yield the rows of an SQL query. `lookup` is True for a query for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -302,12 +299,12 @@ class RunReader(Closing):
 
     def _number(self, query: str, values: tuple[object, ...] = ()) -> int:
         """Return the only value of a query; 0 if it is null."""
-        ((value,),) = self._rows(query, values)
+        ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
     @contextmanager
     def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Yield an iterator over the rows of a query with short values. No other query may run meanwhile."""
+        """Yield an iterator over rows of short values. No other query may run until the block ends."""
         if self._limits is None:
             with files.reading(self.place):
                 yield self._database.execute(query)
@@ -316,7 +313,7 @@ class RunReader(Closing):
                 yield chain.from_iterable(lists)
 
     def _fact(self, name: str) -> Any:
-        for (value,) in self._rows("SELECT value FROM facts WHERE name = ?", (name,)):
+        for (value,) in self.rows_of("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._understanding(name):
                 return json.loads(value)
         raise damaged(f"it has no {name}", self.place)

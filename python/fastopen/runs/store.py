@@ -40,8 +40,7 @@ class DiskSync:
     """A thread that flushes a file soon after each `wake`, at most once in FLUSH_INTERVAL_S.
 
     The caller of `wake` does not wait, because a flush takes as long as a load in virtual time. The kernel
-    holds the data of a commit until the flush. If the machine stops before, resuming repeats the lost loads.
-    """
+    holds the data of a commit until the flush. If the machine stops before, resuming repeats lost loads."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
@@ -74,7 +73,7 @@ class DiskSync:
 
 
 class RunStore(RunReader):
-    """A run that can be read. It can also be written if it was opened with `create` or `resume`."""
+    """A run that is open for reading, and also for writing if `create` or `resume` opened it."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
@@ -96,8 +95,7 @@ class RunStore(RunReader):
         """Create a run that holds the plan, in memory if `folder` is None.
 
         `options` are the JSON values that resuming needs in addition to experiment and pages. Raises
-        InputError if the folder cannot be used.
-        """
+        InputError if the folder cannot be used."""
 
         def fill(database: sqlite3.Connection) -> None:
             write_facts(database, plan, environment, options or {})
@@ -148,7 +146,7 @@ class RunStore(RunReader):
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
         with self._understanding("the plan"):
-            for job, loads in self._rows("SELECT id, loads FROM jobs ORDER BY number"):
+            for job, loads in self.rows_of("SELECT id, loads FROM jobs ORDER BY number"):
                 missing = [load for load in json.loads(loads) if not attempts.get((job, load), NONE).settled]
                 if missing:
                     owed[job] = missing
@@ -160,7 +158,7 @@ class RunStore(RunReader):
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
         # Rows come in the order of attempts, and the last attempt decides.
-        rows = self._rows(
+        rows = self.rows_of(
             "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
         )
@@ -191,8 +189,7 @@ class RunStore(RunReader):
         """Write a finished load. When the method returns, the load survives the end of this process.
 
         `packets` are written into a separate file, if the run has a folder. Raises MachineError if the load
-        cannot be written.
-        """
+        cannot be written."""
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
             *(record.id, record.id, planned.cells[record.id], planned.repeat, record.valid),
@@ -224,7 +221,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove planned loads that were not run, except in jobs of first repeats without a finished load."""
+        """Remove loads that were not run from the plan, and jobs without a finished load. Such jobs stay
+        planned if they are of the first repeat, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -273,8 +271,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
     """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
 
     The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
-    time, so only the death of its world counts as a disturbance.
-    """
+    time, so only the death of its world counts as a disturbance."""
     again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 

@@ -5,11 +5,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from fastopen.common import units
 from fastopen.common.atomic import write_atomic
@@ -22,7 +22,7 @@ from fastopen.experiments import BASELINE, COMMAND_LINE, Experiment, make_plan, 
 from fastopen.pages import Explanation, ImportedPage, Page
 from fastopen.pages.files import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
-from fastopen.workflows.replays import Calibration, Loads, recorders_network, told_from_queues
+from fastopen.workflows.replays import Calibration, recorders_network, search_think_times
 
 # The time limit for each group of pages that are calibrated together.
 WITHIN_S: Final = 20.0
@@ -39,26 +39,21 @@ class _Kept(BaseModel):
     format: Literal["fastopen-calibration/1"] = FORMAT
     complete: bool
     explanations: list[Explanation]
-    """The think times and reference positions of the best explanation, then of others that fit as well."""
+    """The best explanation of the recording, then others that fit equally well."""
 
 
-@dataclass
 class _Recording:
     """A recorded page that is being calibrated over the network of its recording."""
 
-    imported: ImportedPage
-    network: Network
-    maker: Maker
-    loads: int = 0
-    wanted: Sequence[Page] = ()
-    """The pages that the search needs loaded next."""
-    found: Calibration | None = None
-    searching: Loads = field(init=False)
-
-    def __post_init__(self) -> None:
-        assert self.imported.recording is not None
-        self.searching = told_from_queues(self.imported.page, self.imported.recording.exchanges)
-        self.wanted = next(self.searching)
+    def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
+        assert imported.recording is not None
+        self.imported, self.network, self._maker = imported, network, maker
+        self.loads = 0
+        self.found: Calibration | None = None
+        self._exchanges = imported.recording.exchanges
+        self._searching = search_think_times(imported.page, self._exchanges)
+        self.wanted = next(self._searching)
+        """The variants of the page that the search needs loaded next."""
 
     @property
     def experiment(self) -> Experiment:
@@ -71,19 +66,18 @@ class _Recording:
 
     @property
     def file(self) -> Path:
-        assert self.imported.recording is not None
-        exchanges = [asdict(one) for one in self.imported.recording.exchanges]
+        exchanges = [asdict(one) for one in self._exchanges]
         page = self.imported.page.digest()
         network = self.network.model_dump(mode="json")
-        known = [FORMAT, version_of("fastopen"), page, exchanges, network, asdict(self.maker)]
+        known = [FORMAT, version_of("fastopen"), page, exchanges, network, asdict(self._maker)]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with a record of each wanted page. None ends the search for lack of time."""
+        """Continue the search with the record of each wanted page. None ends the search: the time is over."""
         self.loads += len(records or ())
         try:
-            self.wanted = self.searching.send(records)
+            self.wanted = self._searching.send(records)
         except StopIteration as stopped:
             self.found = stopped.value
 
@@ -105,8 +99,7 @@ def calibrated(
 
     Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
     a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
-    `progress` takes a text on a page's loads, and the numbers of finished and of all pages.
-    """
+    `progress` gets a text about the current page, and the numbers of finished and of all such pages."""
     pages = list(imported)
     networks = {
         place: network
@@ -163,7 +156,7 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Calibrate all recordings together, which keeps all cores busy, until all are done or time is over."""
+    """Calibrate the recordings at the same time, to keep all cores busy, for at most `within_s` seconds."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -178,7 +171,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the wanted pages. Return records by `RECORDING:PAGE`. Pages are missing if the time is over."""
+    """Load the wanted pages. Return records by job, `RECORDING:PAGE`, without pages that took too long."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -189,21 +182,21 @@ def _load(
 
 
 def _kept(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording; None if no result is cached that fits the page."""
+    """Return the cached result of a recording; None if there is none, or if it does not fit the page."""
     page = recording.imported.page
     try:
         kept = _Kept.model_validate_json(recording.file.read_bytes())
         best, *others = kept.explanations
         explained = page.model_copy(update={"explanations": tuple(kept.explanations)})
         Page.model_validate(explained.model_dump())
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError):
         return None
     found = page.explained(best).model_copy(update={"explanations": tuple(others)})
     return Calibration(found, complete=kept.complete)
 
 
 def _keep(recording: _Recording, found: Calibration) -> None:
-    """Write a result to the cache. If the cache cannot be written, the next run searches again."""
+    """Write a result to the cache. Ignore errors: without the result, the next run searches again."""
     kept = _Kept(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +51,7 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run. A resumed run keeps its own `kernel` and `until` unless they are given."""
+    """The options of a run. If `kernel` or `until` is not given, a resumed run keeps its own."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -71,7 +70,7 @@ class RunOptions:
     draws_by_default: bool = False
     """True if the user named neither repeats nor variation. A resumed run then keeps both."""
     inputs: Sequence[str | Path] = ()
-    """Files and folders of pages, read with the next three options. A resumed run reads bodies from them."""
+    """Files and folders with the pages, read with the next three options. Resuming reads only bodies."""
     library: Sequence[str | Path] = ()
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
@@ -86,7 +85,7 @@ class RunOptions:
     executor: Executor | None = None
     """The executor for jobs of virtual time; None to run them on this machine."""
     place_of: Callable[[Factor], str] = COMMAND_LINE.key_of
-    """A function that returns the option or key that sets a factor, for error messages."""
+    """A function that returns the command line option or TOML key that sets a factor, for error messages."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the options that resuming the run needs."""
@@ -103,7 +102,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that is about to be executed."""
+    """A run that is created or opened, and about to be executed."""
 
     store: RunStore
     plan: Plan
@@ -137,7 +136,7 @@ class ExecutedRun(Closing):
     results_store: ResultsStore | None = None
     """The store of results that was used, if any."""
     tasks_lost: int = 0
-    """Number of tasks that were sent to a worker again, because their worker had died."""
+    """Number of tasks that were lost because their worker died."""
 
     def close(self) -> None:
         self.store.close()
@@ -149,8 +148,7 @@ def run_experiment(
     """Start a run of the experiment, or resume the run in `options.output`, and execute it.
 
     On KeyboardInterrupt, stop and keep the finished loads. Raises InputError, also if the folder holds a run
-    of another experiment, and MachineError. Loads that were finished before an error are kept.
-    """
+    of another experiment, and MachineError. Loads that were finished before an error are kept."""
     if not imported:
         raise InputError("the inputs contain no page")
     if options.watched.packets and options.output is None and not options.keep:
@@ -175,7 +173,7 @@ def run_experiment(
     kept_options = {**options.as_json(), "bodies": bodies_digests(bodies)}
     folder, not_kept = options.output, None
     if folder is None and options.keep:
-        folder = new_run_folder(plan.experiment.name, datetime.now().astimezone())
+        folder = new_run_folder(plan.experiment.name)
     try:
         store = RunStore.create(folder, plan, engines.environment, kept_options)
     except (InputError, MachineError) as error:
@@ -197,7 +195,7 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Remove a run from the default folder if no load is finished, because such a run is useless."""
+    """Remove the run in `folder` if no load is finished, because such a run is useless."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -223,11 +221,10 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
 def resume_run(
     folder: Path, options: RunOptions, observe: Observe, imported: Sequence[ImportedPage] | None = None
 ) -> ExecutedRun:
-    """Run the remaining loads of a kept run, and return its results. A finished run is not executed.
+    """Run the remaining loads of a kept run, if any, and return its results.
 
     Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
-    `options.inputs`, or else from the run's own inputs. Raises InputError and MachineError.
-    """
+    `options.inputs`, or else from the run's own inputs. Raises InputError and MachineError."""
     RunStore.put_in_order(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         kept = store.options.get("until")
@@ -325,13 +322,13 @@ def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[Import
         max_unpacked=options.get("max_unpacked", MAX_UNPACKED_BYTES),
     )
     # Take only the bodies from the inputs. The run's pages have unique names and are calibrated.
-    if list(map(_of_bodies, pages)) != [_of_bodies(one.page) for one in imported]:
+    if list(map(_body_sizes, pages)) != [_body_sizes(one.page) for one in imported]:
         message = "its recorded bodies were moved or have changed"
         raise InputError(message, store.place, "give the inputs again: fastopen resume RUN INPUT...")
     return [replace(one, page=page) for one, page in zip(imported, pages, strict=True)]
 
 
-def _of_bodies(page: Page) -> list[tuple[str, int]]:
+def _body_sizes(page: Page) -> list[tuple[str, int]]:
     return [(one.url, one.body_bytes) for one in page.resources]
 
 
@@ -356,7 +353,7 @@ def check_hosts(
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if a browser is to load a page whose document has no body, only status 304."""
+    """Raise InputError if a browser is to load a page whose document has status 304, and so no body."""
     browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
     for one in imported if browsers else ():
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)
@@ -367,7 +364,7 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if recorded bodies are requested and a page's document has no recorded body."""
+    """Raise InputError if the experiment needs recorded bodies, and the document of a page has none."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:

@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
-# Time in seconds for which a run waits for new workers after the cluster has lost all workers.
+# The time in seconds for which a run waits for new workers after the cluster has lost all workers.
 WITHOUT_WORKERS_S: Final = 120.0
 POLL_S: Final = 0.5
 
@@ -25,15 +25,14 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
     """Yield an executor on the workers of a Dask scheduler, and the number of tasks that run at once.
 
     On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
-    if no scheduler answers, or if the scheduler has no workers.
-    """
+    if no scheduler answers, or if the scheduler has no workers."""
     try:
         from distributed import Client
     except ImportError:
         raise MachineError("--workers needs Dask", pip_install("distributed")) from None
     try:
         client: Any = Client(address, timeout=TIMEOUT_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, ValueError) as error:
         message = f"no Dask scheduler answers at {address}: {error}"
         raise MachineError(message, "use the address that dask scheduler prints: tcp://HOST:8786") from None
     with client:
@@ -50,11 +49,10 @@ class DaskExecutor(Executor):
     """An executor that runs tasks on the workers of a Dask client. The caller closes the client.
 
     Dask's own executor (`Client.get_executor`) is not used, because it reports a task as cancelled while it
-    still runs, and waits forever if no workers are left.
-    """
+    still runs, and waits forever if no workers are left."""
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Take a Dask client. Tasks fail with BrokenExecutor after `without_workers_s` without workers."""
+        """Use a Dask client. Without workers for `without_workers_s`, tasks fail with BrokenExecutor."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"
@@ -65,7 +63,7 @@ class DaskExecutor(Executor):
         self._watch.start()
 
     def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """Run `work` on a worker. Raises RuntimeError after the shutdown, or without a scheduler."""
+        """Run `work` on a worker. Raises RuntimeError after the shutdown, or if the scheduler is gone."""
         if self._over.is_set():
             raise RuntimeError("the executor is shut down")
         if self._client.status != "running":

@@ -105,7 +105,7 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
         row = _required(run, number)
         text = run.load_json(row.job, row.load, row.attempt)
         record = run.load_record(row.job, row.load, row.attempt)
-        flattener = Flattener.of(run)
+        flattener = Flattener(run)
         near = run.listed(Listing(job=row.job))
         neighbours = [row and row.number for row in (_row(run, number - 1), _row(run, number + 1))]
     cell, experiment = outline.cells[row.cell], outline.experiment

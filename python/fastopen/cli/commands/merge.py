@@ -1,7 +1,6 @@
 """Define `fastopen merge`: merge the shards of an experiment into one run."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -37,7 +36,7 @@ def command(
     parts = _parts(folders)
     with RunStore.open(parts[0]) as first:
         name = first.experiment().name
-    merged = merge(parts, output or new_run_folder(name, datetime.now().astimezone()))
+    merged = merge(parts, output or new_run_folder(name))
     with RunStore.open(merged.folder) as run:
         results = collect(run)
         print_run(run, results, Printing(json=json, quiet=quiet))

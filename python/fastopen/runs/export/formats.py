@@ -19,7 +19,7 @@ from fastopen.runs.reader import RunReader
 from fastopen.runs.rows import LoadRow, file_name
 
 Format = Literal["parquet", "csv", "har", "png"]
-# Rows in a row group of Parquet, which is kept in memory until it is written, and which readers read whole.
+# The number of rows in a row group of Parquet. Writers and readers hold a whole group in memory.
 BATCH: Final = 50_000
 
 
@@ -35,8 +35,7 @@ def export(
     """Write all loads of a run, or of one job, into a new folder, and return their number.
 
     With `replace`, an existing export is replaced. `watch` is called with the number of loads written so far.
-    The folder appears only when it is complete. Raises InputError, MachineError.
-    """
+    The folder appears only when it is complete. Raises InputError, MachineError."""
     run.check_job(job)
     count, at = 0, ""
     try:
@@ -50,8 +49,8 @@ def export(
     return count
 
 
-# Errors in the conversion of a record that the world program did not write. Parquet reports values of a wrong
-# type only at the end of a batch.
+# Errors from converting a record that the world program did not write. The Parquet writer reports values of a
+# wrong type only at the end of a batch.
 _UNLIKE_A_RECORD: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 Write = Callable[[LoadRow, dict[str, Any]], None]
 Add = Callable[[Row], object]
@@ -77,7 +76,7 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
             name: files.enter_context(_OPENED[form](place / f"{name}.{form}", columns))
             for name, columns in TABLES.items()
         }
-        flat = Flattener.of(run)
+        flat = Flattener(run)
 
         def write(row: LoadRow, record: dict[str, Any]) -> None:
             for name, add in tables.items():

@@ -1,6 +1,6 @@
 """Replay recordings over the networks that they imply, and measure how well replay and recording agree."""
 
-from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, told_from_queues
+from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, search_think_times
 from fastopen.workflows.replays.errors import (
     Cause,
     PredictionError,

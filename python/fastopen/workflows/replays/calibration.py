@@ -2,9 +2,8 @@
 
 A recorded wait consists of a round trip, the queueing delays of both directions, and the server think time.
 Of a body, only the times of the first and last byte are recorded, not how much had arrived when the next
-resource was requested. If the network is known, loading the page over it separates these parts: waits without
-any think time come from the network, and the times of requests show the positions of references in bodies.
-"""
+resource was requested. If the network is known, loading the page over it separates these parts: without think
+times, waits come from the network, and the times of requests show the positions of references in bodies."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -17,24 +16,24 @@ from fastopen.pages import Page
 from fastopen.pages.model import MAX_EXPLANATIONS
 from fastopen.pages.recording import RecordedExchange
 
-# Maximum number of rounds that correct positions of references, and think times that are certain. These
-# rounds come first, because they decide which request meets which queue. Bytes arrive in packets, so a
-# correction may require further corrections.
+# The maximum number of rounds that correct the positions of references, and the think times that are certain.
+# These rounds come first, because positions decide which request meets which queue. Bytes arrive in packets,
+# so a correction may require further corrections.
 PLACING_ROUNDS: Final = 16
-# The share of the error that each step corrects, in the searches from the shortest and the longest think
-# times. The first steps correct less, because each think time also changes the queues of other requests.
+# The share of the error that each step of a search corrects. The first steps correct less, because each think
+# time also changes the queues that other requests meet.
 STEPS: Final = (0.25,) * 20 + (1.0,) * 4
-# The time resolution of recorders. Mean errors below it count as equal.
+# The time resolution of recorders. Mean errors below it count as equally small.
 RESOLUTION_US: Final = 100
-# An explanation fits as well as the best one if the recording is at most e times less likely under it, or if
-# its mean error is within the resolution of browser clocks, which write milliseconds.
+# An explanation fits as well as the best one if it makes the recording at most e times less likely, or if its
+# mean error is within the resolution of browser clocks: a millisecond.
 AS_LIKELY: Final = 1.0
 CLOCK_US: Final = 1000
 _NS_PER_US: Final = 1000
 
 Loads = Generator[Sequence[Page], Sequence[LoadRecord] | None, "Calibration"]
-"""A generator of pages to load over the recorder's network. It receives a record of each page, or None if the
-time is over, and returns the calibration."""
+"""A generator that yields pages to load over the recorder's network. It receives a record of each page, or
+None if the time is over. It returns the calibration."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Calibration:
     """The result of a search for think times."""
 
     page: Page
-    """The page with think times free of queueing delay, and other explanations that fit equally well."""
+    """The page with think times free of queueing delay, and in `explanations` others that fit as well."""
     complete: bool
     """False if the time limit ended the search."""
     found: bool = True
@@ -54,11 +53,11 @@ class Misfit:
     """The differences of a load from the recording, by resource."""
 
     waits_us: dict[int, float]
-    """Time by which the recorded wait for the response was longer than in the load."""
+    """The recorded wait for the response minus the wait in the load."""
     asks_bytes: dict[int, float]
-    """The time in `asks_us`, as the number of body bytes of the initiator that arrive in this time."""
+    """The number of bytes of the initiator's body that arrive during the time in `asks_us`."""
     asks_us: dict[int, float]
-    """Time by which the recorded delay from the initiator's first byte to the request exceeded the load's."""
+    """The recorded time from the initiator's first byte to the request minus this time in the load."""
 
     @property
     def errors_us(self) -> list[float]:
@@ -66,14 +65,13 @@ class Misfit:
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
-def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
+def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
     """Search for the simplest think times that explain the recording.
 
     `page` is the page as imported. If a queue delays a response, the server's think time cannot be seen, and
     all think times together determine which requests meet in a queue. So the search approaches the recording
     from two ends: from no think times upwards, and from the longest possible ones downwards. Then it removes
-    think times that are not needed.
-    """
+    think times that are not needed."""
     search = _Search(exchanges)
     complete = True
     try:
@@ -86,8 +84,8 @@ def told_from_queues(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """Return the page that `told_from_queues` finds. `load` loads a page over the recorder's network."""
-    loads = told_from_queues(page, exchanges)
+    """Return the page that `search_think_times` finds. `load` loads a page over the recorder's network."""
+    loads = search_think_times(page, exchanges)
     wanted = next(loads)
     try:
         while True:
@@ -98,7 +96,7 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
 
 
 class _OutOfTimeError(Exception):
-    """Raised if there is no time for more loads."""
+    """Raised if the time for loads is over."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class _Tried:
     page: Page
     found: Misfit
     unlikely: float
-    """The negative log-likelihood of the recording, up to a constant."""
+    """The negative log-likelihood of the recording, up to a constant; infinity if the load was invalid."""
 
     @property
     def loss(self) -> float:
@@ -187,7 +185,7 @@ def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
 
 
 def _simplified(search: _Search) -> _Looking:
-    """Remove by bisection the think times that do not reduce the loss, the shortest first."""
+    """Find by bisection the think times that do not reduce the loss, the shortest first, and remove them."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.found.waits_us if think_times[index]]
@@ -207,19 +205,17 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of a recording with these errors, up to a constant.
 
     Errors are assumed to have a Laplace distribution, because a few are large: if two requests changed places
-    in a queue, or if a packet was lost. `error_us` is its mean, by default the mean of the errors.
-    """
+    in a queue, or if a packet was lost. `error_us` is the mean absolute error, by default of these errors."""
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
     return len(errors) * log(max(RESOLUTION_US, mean_us))
 
 
 def supposed(page: Page) -> int:
-    """Return the number of think times that are not 0: the parameters of the explanation.
+    """Return the number of think times that are not 0, which are the parameters of the explanation.
 
-    The number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on
-    Automatic Control 19:716). So a think time must explain more of the recording than chance would.
-    """
+    This number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on
+    Automatic Control 19:716). So a think time must explain more of the recording than chance would."""
     return sum(us > 0 for us in _think_times(page).values())
 
 
@@ -232,7 +228,7 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
-    """Return the differences of the recording from a load of the page over the recorder's network."""
+    """Compare the recording with a load of the page over the recorder's network."""
     waits: dict[int, float] = {}
     asks: dict[int, float] = {}
     asks_bytes: dict[int, float] = {}
@@ -255,7 +251,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of exchanges that only the server can delay: no other exchange was in progress."""
+    """Return the indices of exchanges with no other in progress, so that only the server can delay them."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -271,13 +267,12 @@ def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
-    """Return the page with the positions of references and the think times in `thinking` corrected.
+    """Return the page with corrected positions of references, and think times if they are in `thinking`.
 
-    Each think time changes by the error of its wait, but stays between 0 and `most`, in microseconds.
+    Each think time changes by the error of its wait, but stays between 0 and its value in `most` (µs).
 
     References keep the order of their requests, which is the order of the page's resources. Without this
-    rule, corrections could swap references in the same packet, because bytes do not arrive evenly.
-    """
+    rule, corrections could swap references in the same packet, because bytes do not arrive evenly."""
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {
         index: {"server_think_us": min(most[index], max(0, round(resources[index].server_think_us + us)))}

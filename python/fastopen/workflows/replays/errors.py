@@ -1,7 +1,6 @@
 """Compute the errors of replays and predictions, and find their causes.
 
-The cause of an error is the step on the critical path that differs most from the recording or measurement.
-"""
+The cause of an error is the step on the critical path that differs most from the recording or measurement."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from fastopen.pages import Page
 from fastopen.pages.recording import Recording
 from fastopen.workflows.replays.implied import Replay
 
-# Smaller differences may come from the clocks of recorders.
+# Smaller differences are not reported: they may come from the clocks of recorders.
 WORTH_SAYING_MS: Final = 5.0
 URL_SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One step of one resource's request, with its recorded and replayed duration in milliseconds."""
+    """One step of the request of a resource, with its recorded and its replayed duration in milliseconds."""
 
     url: str
     step: str
@@ -29,7 +28,7 @@ class Cause:
     replayed_ms: float
 
     def sentence(self) -> str:
-        """Return the cause in words, such as `receiving http://a.test/x: 171 ms instead of 5`."""
+        """Return the cause as text, such as `receiving http://a.test/x: 171 ms instead of 5`."""
         url = self.url if len(self.url) <= URL_SHOWN else self.url[: URL_SHOWN - 1] + "…"
         return f"{self.step} {url}: {self.replayed_ms:.0f} ms instead of {self.recorded_ms:.0f}"
 
@@ -71,7 +70,7 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield (step, ms in `was`, ms in `now`) from discovery to last byte, if both loads have the request."""
+    """Yield each step of a request as (step, ms in `was`, ms in `now`), if both loads have the request."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -86,7 +85,7 @@ def steps(
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
-    """Return the step that differs most; None if no step differs by at least WORTH_SAYING_MS."""
+    """Return the step whose durations differ most; None if no step differs by at least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
 
@@ -109,7 +108,7 @@ ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
 
 @dataclass(frozen=True)
 class PredictionError(Cause):
-    """One step of a request: `recorded_ms` was measured, `replayed_ms` was predicted."""
+    """A wrongly predicted step of a request. `recorded_ms` was measured, `replayed_ms` was predicted."""
 
     kind: ErrorKind
     """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
@@ -124,17 +123,17 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 
 
 def error_of(
-    page: Page, foretold: LoadRecord, original: Page, measured: LoadRecord
+    page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step of the predicted load that differs most from the measured load; None if no step differs
-    by at least WORTH_SAYING_MS."""
+    """Return the step of the predicted load of `page` that differs most from the measured load of `original`;
+    None if no step differs by at least WORTH_SAYING_MS."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
         index: (page.resources[index].server_think_us - original.resources[other].server_think_us) / 1000
         for index, other in same.items()
     }
-    loads = ({i: of_original[j] for i, j in same.items() if j in of_original}, _timed(foretold))
+    loads = ({i: of_original[j] for i, j in same.items() if j in of_original}, _timed(predicted))
 
     def kind_of(step: str, index: int, longer_ms: float) -> ErrorKind:
         thinks_ms = thinks_longer_ms.get(index, 0.0)
@@ -142,7 +141,7 @@ def error_of(
 
     return largest(
         PredictionError(page.resources[index].url, step, was, now, kind_of(step, index, now - was))
-        for index in way_to_the_load_event(page, foretold)
+        for index in way_to_the_load_event(page, predicted)
         for step, was, now in steps(page, index, *loads)
     )
 
@@ -177,7 +176,7 @@ class ValidatedReplay:
     cause: Cause | None
     """The step on the critical path that differs most; None if no step differs enough."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
-    """Milliseconds of each lookup: recorded (0 if it was not recorded), and replayed through the link."""
+    """The duration of each name lookup as recorded (0 if it was not recorded) and as replayed."""
 
     @property
     def page(self) -> str:

@@ -14,9 +14,9 @@ from fastopen.workflows.replays.calibration import (
     corrected,
     misfit,
     nearer,
+    search_think_times,
     spread,
     supposed,
-    told_from_queues,
     unlikelihood,
 )
 from made_up_loads import load, page, request
@@ -68,8 +68,8 @@ def test_a_request_that_had_no_answer_keeps_what_it_has() -> None:
 
 
 def test_nothing_but_its_server_delays_what_is_alone_on_the_network() -> None:
-    # Two one after another, two at once, one that begins while the previous body still arrives, and one after
-    # all.
+    # Two exchanges one after another, two at once, one that begins while the previous body still arrives, and
+    # one after all others.
     spans = [(0, 10), (30, 40), (60, 90), (61, 80), (85, 120), (200, 230)]
     exchanges = [exchange(sent, sent, sent + 8, end) for sent, end in spans]
     assert alone(exchanges) == {0, 1, 5}
@@ -108,7 +108,8 @@ def test_references_keep_the_order_in_which_they_were_asked_for() -> None:
 
 
 def over_a_link(loaded: Page) -> LoadRecord:
-    """Return a load that requests all at once. Responses take the link for 100 ms each, by think time."""
+    """Return a load that requests all resources at once. The link sends one response after another, 100 ms
+    each, in the order of their think times."""
     requests, free = {}, 0
     for index, one in sorted(enumerate(loaded.resources), key=lambda of: of[1].server_think_us):
         first_byte = max(free, round(one.server_think_us / 1000))
@@ -183,13 +184,13 @@ def test_thinking_that_a_queue_hides_is_among_the_explanations() -> None:
 def test_what_was_found_counts_where_time_is_over() -> None:
     true = page(0, 0, 0, 550)
     imported = as_imported(true)
-    loads = told_from_queues(imported, recorded(true))
+    loads = search_think_times(imported, recorded(true))
     next(loads)
     with pytest.raises(StopIteration) as stopped:
         loads.send(None)
     assert stopped.value.value.page == imported
     assert not stopped.value.value.complete
-    loads = told_from_queues(imported, recorded(true))
+    loads = search_think_times(imported, recorded(true))
     wanted = next(loads)
     for _ in range(3):
         wanted = loads.send([over_a_link(one) for one in wanted])
