@@ -53,7 +53,7 @@ def test_a_program_is_found_where_administrators_have_it(
     program = tmp_path / "served"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    monkeypatch.setattr("fastopen.engines.client_programs.ADMINISTRATORS", str(tmp_path))
+    monkeypatch.setattr("fastopen.engines.client_programs.SERVER_FOLDERS", str(tmp_path))
     assert with_programs(job(["served", "-x"])).origins.server == [str(program), "-x"]
     described = describe_servers([["served", "-c", str(program)], None])
     assert re.fullmatch(rf"({program} sha256 [0-9a-f]{{64}}(, |$)){{2}}", described[f"served -c {program}"])

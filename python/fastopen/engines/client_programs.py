@@ -13,7 +13,7 @@ from fastopen.engines.kernels.manifest import sha256_of
 
 VERSION_TIMEOUT_S: Final = 10.0
 # Folders in which Debian and similar systems install servers.
-ADMINISTRATORS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+SERVER_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def program_of(client: Client) -> Path:
@@ -53,8 +53,8 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the path of a server's program, from PATH or the folders ADMINISTRATORS. Raises MachineError."""
-    found = shutil.which(words[0]) or shutil.which(words[0], path=ADMINISTRATORS)
+    """Return the path of a server's program, from PATH or from SERVER_FOLDERS. Raises MachineError."""
+    found = shutil.which(words[0]) or shutil.which(words[0], path=SERVER_FOLDERS)
     return _absolute(found, "server", words[0], "install it, or give its path")
 
 

@@ -100,13 +100,13 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the program missed its deadline, unless it is over."""
+        """Record that the program missed its deadline, unless its output does not matter any more."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Return True if further output of the program does not matter."""
+        """Return True if further output of the program does not matter: it ended or failed."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:

@@ -14,7 +14,7 @@ from fastopen.runs.folders import (
     runs_folder,
     summary_of,
 )
-from fastopen.runs.merge import Merged, merge
+from fastopen.runs.merge import merge
 from fastopen.runs.reader import RunReader
 from fastopen.runs.resume import check_same, stored_plan
 from fastopen.runs.rows import ORDERS, Listing, LoadRow, Order

@@ -55,7 +55,7 @@ def handshakes_in_a_row_ns(
                 own = handshakes.waited_ns(request.connection, max(queued_ns, opened_ns))
                 looked_up = carriers.lookup(request)
                 wanted_ns = opened_ns if looked_up is None else max(looked_up[0], queued_ns)
-                own += handshakes.of_resolver_ns(wanted_ns, opened_ns)
+                own += handshakes.resolver_ns(wanted_ns, opened_ns)
                 chains += [chain for end_ns, chain in ended if queued_ns < end_ns <= wanted_ns]
                 chains = [chain + own for chain in chains]
             last_on[request.connection] = request.resource
@@ -103,13 +103,13 @@ class Handshakes:
                 self._of[connection.id] = span
                 self._to[connection.host, connection.port].append(span)
 
-    def of_resolver_ns(self, since_ns: int, until_ns: int) -> int:
+    def resolver_ns(self, since_ns: int, until_ns: int) -> int:
         """Return the total duration of handshakes with the resolver between `since_ns` and `until_ns`."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the part of a connection's own handshake after `since_ns`, as a duration; 0 if none."""
+        """Return how long a connection's own handshake lasted after `since_ns`; 0 without a handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

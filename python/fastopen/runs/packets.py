@@ -9,7 +9,7 @@ from fastopen.runs.rows import LoadRow, file_name
 
 FOLDER: Final = "packets"
 ENDING: Final = "pcapng"
-# The world program keeps at most 65,536 frames of each end (crates/world/src/capture/mod.rs).
+# Enough for the 65,536 frames of each end that the world program keeps (crates/world/src/capture/mod.rs).
 MAX_BYTES: Final = 256 * 2**20
 
 

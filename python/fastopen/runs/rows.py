@@ -29,7 +29,7 @@ class LoadRow(NamedTuple):
     handshakes_ns: int
     """The longest sum of handshake times along the dependencies of requests."""
     retransmitted: int
-    """The number of segments that both ends retransmitted."""
+    """The number of segments that client and origins retransmitted in total."""
     invalid: tuple[tuple[str, str], ...]
     load: str = ""
     """The load's id within its job. `RunReader.load_record` needs `job`, `load` and `attempt`."""

@@ -35,7 +35,7 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Load the page with each client over each network. `client` maps settings to a value or several.
+        """Load the page with each client over each network. `client` maps each setting to a value or a list.
 
         With several `draws`, each draw has its own values for uncertain inputs, the same for every client.
 

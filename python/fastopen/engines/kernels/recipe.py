@@ -16,7 +16,7 @@ from fastopen.engines.kernels.manifest import Kernel
 @dataclass(frozen=True)
 class Recipe:
     """The files in `kernel/`: the kernel's options, the patches, patterns of source files not to unpack, the
-    program of the trial boot, and the headers to precompile."""
+    program that the trial boot runs, and the headers to precompile."""
 
     config: Path
     patches: tuple[Path, ...]

@@ -2,7 +2,6 @@
 
 from fastopen.workflows.replays.calibration import Calibration, Loads, calibrate, search_think_times
 from fastopen.workflows.replays.errors import (
-    Cause,
     PredictionError,
     ValidatedReplay,
     cause_of,

@@ -111,7 +111,7 @@ class _Tried:
     @property
     def loss(self) -> float:
         """Return the negative log-likelihood plus a penalty for each think time."""
-        return self.unlikely + supposed(self.page)
+        return self.unlikely + think_time_count(self.page)
 
 
 class _Search:
@@ -211,7 +211,7 @@ def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     return len(errors) * log(max(RESOLUTION_US, mean_us))
 
 
-def supposed(page: Page) -> int:
+def think_time_count(page: Page) -> int:
     """Return the number of think times that are not 0, which are the parameters of the explanation.
 
     This number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on

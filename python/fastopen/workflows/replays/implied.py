@@ -206,7 +206,7 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return `held`, increased so that requests that waited for the same shared connection are sent at once.
+    """Return `held`, increased so that requests that waited for the same shared connection are sent together.
 
     Such requests were sent together, in order, when the connection was ready. Recordings round each duration
     separately. An error of 0.1 ms could put another response first, and delay others by a round trip."""
@@ -365,7 +365,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the time in ms in which the server must send a body; 0 if the network explains its arrival."""
+    """Return the time in ms that the server takes to send a body; 0 if the network explains its slowness."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
