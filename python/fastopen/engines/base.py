@@ -81,7 +81,7 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """A runner of jobs. When the generator that `run` returns is closed or raises, all its processes end."""
+    """A runner of jobs. When the generator of `run` is closed or raises, the processes it started end."""
 
     @property
     def parallel(self) -> int:

@@ -59,7 +59,7 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each command line to the SHA-256 of its program and of its files. Raises MachineError."""
+    """Map each command line to the SHA-256 of its program and of the files it names. Raises MachineError."""
     described = {}
     for words in servers:
         if words is not None:
