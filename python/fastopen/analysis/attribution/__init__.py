@@ -17,4 +17,3 @@ from fastopen.analysis.attribution.slower import (
     where_slower,
     with_reasons,
 )
-from fastopen.pages.describe import registrable_domain, third_parties

@@ -1,4 +1,4 @@
-"""Answer the questions that reports ask about TCP Fast Open, from the figures of a run.
+"""Generate a report's questions and answers about TCP Fast Open from the figures of a run.
 
 Every sentence states the figure that it is based on. Questions that the run cannot answer are left out.
 """
@@ -6,12 +6,12 @@ Every sentence states the figure that it is based on. Questions that the run can
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
-from statistics import mean
+from statistics import linear_regression, mean
 from typing import Final
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown
 from fastopen.analysis.attribution.critical_path import Kind
-from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of, slope
+from fastopen.analysis.attribution.curves import Curve, Place, curves_of, places_of
 from fastopen.analysis.statistics import HELLO_BEYOND_SYN, Bound, CellResult, Effect, Results, effect_of
 from fastopen.common.phrases import (
     NBSP,
@@ -34,14 +34,15 @@ from fastopen.pages.describe import registrable_domain, third_parties
 
 # At most this many comparisons, series or values are described one by one.
 NAMED_MAX: Final = 4
-# Smaller changes of the time of a kind of wait on the critical path are not mentioned.
+# Changes of a kind of wait on the critical path, such as transfer, are not mentioned below this time.
 CHANGE_MIN_MS: Final = 1.0
 # Time saved in TCP handshakes counts as moved to TLS if TLS handshakes grow by at least this fraction of it.
 MOVED_MIN: Final = 0.5
-# If the saving grows by fewer ms for each ms of RTT, the text states that less than a handshake is saved.
+# If the saving grows by less than this, in ms per ms of RTT, less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on content, with the smallest fraction of the PLT that handshakes on the critical path must take.
-LENDS_ITSELF: Final = (
+# Verdicts on a page's content, each with the smallest fraction of the PLT that handshakes on the critical
+# path must take.
+CONTENT_VERDICTS: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
     (0.0, "It suits TFO little"),
@@ -82,7 +83,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return all answers that the run's figures allow for one page; empty if the page has no saving."""
+    """Return the answers about one page; empty if the run has no saving of this page."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -121,7 +122,7 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Return the change by TFO of each kind of wait on the critical path, in ms, for changes of at least
+    """Map each kind of wait on the critical path to its change with TFO, in ms. Leave out changes below
     CHANGE_MIN_MS. Empty if the critical path without or with TFO is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
@@ -150,7 +151,8 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how savings grow with RTT along each curve, or along the first if there are many."""
+    """Yield sentences on how savings grow with the RTT along each curve. Of more than NAMED_MAX curves,
+    describe only the first."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -161,7 +163,8 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
         if all(effect_of(pair.headline, smallest) is Effect.NONE for pair in pairs):
             yield f"From {ends_ms}, TFO saves nothing{where}."
             continue
-        per_ms = slope([(pair.place.rtt_ms, pair.saved_ms) for pair in pairs]) or 0.0
+        rtts_ms, saved_ms = [pair.place.rtt_ms for pair in pairs], [pair.saved_ms for pair in pairs]
+        per_ms = linear_regression(rtts_ms, saved_ms).slope
         grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
         if per_ms < HANDSHAKE_MIN:
             grows = "less than a handshake in a row"
@@ -176,7 +179,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
-    Leave out the RTT, and settings for each value of which the report has a separate verdict."""
+    Leave out the RTT, and settings whose values have separate verdicts (`question`)."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -186,17 +189,17 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
             rest = tuple(text for name, text in place.texts.items() if name != factor.name)
             of_value.setdefault(place.texts[factor.name], {})[rest] = place
         reference, *others = of_value.values()
-        where = {place.comparison: results.factors.name_without(place.comparison, factor) for place in places}
         for other in others[:NAMED_MAX]:
             common = [rest for rest in reference if rest in other]
             if common:
                 rest = max(common, key=lambda one: reference[one].rtt_ms)
-                named = where[reference[rest].comparison]
+                named = factors.name_without(reference[rest].comparison, factor)
                 yield from _changed_by(results, factor, reference[rest], other[rest], named)
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield up to two sentences, without and with TFO: `Without TFO, reno instead of cubic: +44 ms: ...`."""
+    """Yield a sentence for loads without TFO and one with TFO, if their critical paths are known, such as
+    `Without TFO, reno instead of cubic: +44 ms: ...`. `named`: the other settings of both places."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -215,7 +218,7 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause on the share of transfer and processing in both PLTs without TFO; empty if unknown."""
+    """Return a clause on the shares of transfer and processing in the PLTs without TFO; empty if unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
@@ -249,7 +252,7 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
     if last[0] is not first[0]:
         shares += f" and {share(last[1].share(Kind.HANDSHAKE))} {last[0].where}"
     part = last[1].share(Kind.HANDSHAKE)
-    verdict = next(words for least, words in LENDS_ITSELF if part >= least)
+    verdict = next(words for least, words in CONTENT_VERDICTS if part >= least)
     yield f"{verdict}: these handshakes take {shares}."
     yield from _slow_handshakes(known)
     ready_ms, plt_ms = last[1].ready_ms, last[1].plt_ms
@@ -261,7 +264,7 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the comparison whose handshakes take most round trips, if they are slow."""
+    """Yield a sentence on the slowest handshakes, if they take at least SLOW_HANDSHAKE round trips."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths

@@ -10,7 +10,7 @@ from fastopen.contract import LoadRecord
 from fastopen.experiments import loaded_with
 from fastopen.runs import LoadRow, RunStore
 
-# The maximum number of loads to analyse. Each takes about 2 ms to analyse, and more hardly change the means.
+# The maximum number of loads to analyse. Each takes about 2 ms, and more loads hardly change the means.
 LOADS_MAX: Final = 1_000
 
 
@@ -25,7 +25,7 @@ class Breakdown:
     handshakes: float
     """The mean number of handshakes on the critical path."""
     ready_ms: float
-    """The time in which requests on the critical path were queued and waited only for a connection."""
+    """The time that requests on the critical path were queued, waiting only for a free connection."""
     connections: float
 
     def share(self, kind: Kind) -> float:

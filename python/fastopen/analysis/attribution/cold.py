@@ -16,14 +16,14 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The requests with a response in each page's median load without TFO, on one network with one setup."""
+    """The durations of requests in the pages' median loads without TFO, on one network with one setup."""
 
     place: str
     seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
-    """For each request, in ms: its duration until the last byte of the response, and how long it waited for
-    the handshake. The duration starts when the request has been queued and its connection opened. For a
-    request that follows other requests on an HTTP/1.1 connection, it starts when the request is sent."""
+    """For each request with a complete response, in ms: its duration until the last byte of the response, and
+    its wait for a handshake. The duration starts when the request has been queued and its connection opened,
+    or when the request is sent if it follows other requests on an HTTP/1.1 connection."""
 
     @property
     def all_ms(self) -> list[float]:
@@ -39,8 +39,7 @@ class ColdRequests:
 
     @property
     def shares(self) -> list[float]:
-        """Return, for each request that waited for a handshake, that wait as a percentage of the request's
-        duration, in ascending order."""
+        """Return the share of the handshake in the duration of each cold request, in percent, sorted."""
         return sorted(100 * waited / took for took, waited in self.times_ms if waited)
 
     @property
@@ -60,8 +59,8 @@ class ColdRequests:
 
 
 def cold_requests(source: Source) -> list[ColdRequests]:
-    """Return the requests for each combination of network and setup that has cold requests. Skip loads that
-    were observed only at the origins."""
+    """Return the requests for each network and setup that has cold requests. Leave out loads that were
+    observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in source.all_places():
         shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)

@@ -1,10 +1,10 @@
 """Find the critical path of a load by walking back from the load event to the navigation start.
 
-The walk starts at the last response before the load event. It goes back over the response's transfer and the
-wait for its first byte to the sending of the request, and then to the last event that the request waited for.
-This is the handshake of its connection, the end of another request that occupied the connection or used up
-the limit on connections, or the response from which the client learned of the request. So the previous
-request explains the time in a queue. `ready_ns` is the total time in queues.
+The walk starts at the last response before the load event. It goes back over the transfer of the response and
+the wait for its first byte to the time when the request was sent, and then to the last event that the request
+waited for: the handshake of its connection, the end of another request that occupied the connection or used
+up the limit on connections, or the response from which the client learned of the request. While a request is
+queued behind another one, the path follows the other request. `ready_ns` is the total time in queues.
 
 Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. If the
 request that waited for this connection then opens another one, its wait for the first handshake counts too.
@@ -75,7 +75,7 @@ class Sent:
 
     resource: int
     connection: int | None
-    """The connection's number; None if the client's cache answered. Then all times are the response's end."""
+    """None if the client's cache answered. Then all times are the time when the response was complete."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
@@ -91,7 +91,8 @@ class Sent:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when only a name lookup could still delay the connection; None if `opened_ns` is None."""
+        """Return when the client began to set up the connection, by the name lookup if it waited for one;
+        None if `opened_ns` is None."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -130,8 +131,8 @@ class Waits:
 
     def holder(self, sent: Sent) -> Sent | None:
         """Return the request whose end `sent` waited for; None if it waited for no request. This is the
-        previous request on its connection, or the last request on another connection, which made room for
-        this connection."""
+        previous request on its connection, or the last request on another connection, whose end allowed the
+        client to open a new connection."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -150,7 +151,8 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose response revealed `sent`; None for the root, or if it is incomplete."""
+        """Return the request whose response revealed `sent`; None for the root, or if that response is
+        incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from statistics import linear_regression
 
 from fastopen.analysis.attribution.breakdown import Attribution, Breakdown, attribute
 from fastopen.analysis.attribution.slower import with_reasons
@@ -111,12 +110,6 @@ def axis_of(results: Results) -> Factor:
     points = [results.factors.point(result.cell) for result in results.cells]
     values = {factor: len(set(map(factor.text_at, points))) for factor in results.factors.varying}
     return RTT if values.get(RTT, 0) > 1 else max(values, key=lambda factor: values[factor], default=RTT)
-
-
-def slope(points: list[tuple[float, float]]) -> float | None:
-    """Return the slope of the least-squares line through the points; None if all x are equal."""
-    xs, ys = zip(*points, strict=True)
-    return linear_regression(xs, ys).slope if len(set(xs)) > 1 else None
 
 
 @dataclass(frozen=True)

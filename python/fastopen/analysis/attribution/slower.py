@@ -18,7 +18,8 @@ from fastopen.runs import RunStore
 
 # A request explains a slower load if it took longer by at least this fraction of the additional load time.
 SHARE_MIN: Final = 0.25
-# A connection with less than this fraction of the bytes in the faster load has a smaller congestion window.
+# A request's connection has a small congestion window if it had carried less than this fraction of the bytes
+# that the connection of the same request had carried in the faster load.
 LESS_CARRIED: Final = 0.5
 # Value of tcpi_fastopen_client_fail after a lost SYN (Linux's include/uapi/linux/tcp.h).
 TFO_SYN_RETRANSMITTED: Final = 3
@@ -28,9 +29,9 @@ TIMEOUT_MIN_NS: Final = 200_000_000
 WINDOW_BYTES: Final = 10 * 1448
 # A reason must account for at least this fraction of the time by which the load or the request took longer.
 EXPLAINS_MIN: Final = 0.5
-# Losses explain a slower load if it retransmitted more than this many times the segments of the faster load.
+# Losses explain a slower load if it retransmitted more than this multiple of the faster load's segments.
 MORE_LOST: Final = 1.25
-# A direction of the link that is busy for a smaller fraction of the load time has room for more bytes.
+# If a direction of the link is busy for less than this fraction of a load, more bytes do not delay the load.
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
@@ -38,16 +39,16 @@ NAME_LENGTH: Final = 32
 
 
 @dataclass(frozen=True)
-class _Carried:
+class _RequestFacts:
     """The figures of a request and its connection that may explain a delay."""
 
     took_ns: int
     waited_ns: int
-    """Time from the moment when the client could request the resource until it sent the request."""
+    """The time that the request was queued before the client sent it."""
     early: bool
     """True if the request was sent as early data of TLS."""
     without_session: bool
-    """True if the request opened its connection, over TLS, and the client had no session to resume."""
+    """True if the request was the first on a TLS connection that resumed no session."""
     syn_data: bool
     """True if the SYN of its connection had data that the origin acknowledged."""
     before_bytes: int
@@ -117,9 +118,9 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield pairs of cells without TFO that differ only in a factor of COMPARED, and the number of a repeat
-    that is valid in both. The first cell has the simplest value. All its loads are faster than all loads of
-    the second cell, by more than the smallest effect."""
+    """Yield (faster cell, slower cell, repeat) for cells without TFO that differ in only one factor, which is
+    in COMPARED. The faster cell has the simplest value. Each of its loads is faster than each load of the
+    slower cell by more than the smallest effect. The repeat is valid in both cells."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -153,8 +154,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
         if busy_ns >= BUSY_MIN * after.plt_ns and more_ns >= EXPLAINS_MIN * slower_ns:
             # Capped at 100 %, because the last packets may still be queued when the load ends.
             busy = share(min(1.0, busy_ns / after.plt_ns))
-            of_which = "; ".join(_of_which(way, before, after))
-            why = f" ({of_which})" if of_which else ""
+            packets = "; ".join(_additional_packets(way, before, after))
+            why = f" ({packets})" if packets else ""
             return (
                 f"the {name} is busy for {busy} of the load and carries {size(now - was)} more"
                 f" ({size(now)}), which costs {time(more_ns / 1e6)}{why}"
@@ -162,9 +163,9 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
     return ""
 
 
-def _of_which(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on packets that the sending end sent more often in `after` than in `before`: QUIC Initial
-    packets and retransmitted TCP segments."""
+def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
+    """Yield phrases on the kinds of packets of which `after` sent more than `before` in this direction: QUIC
+    Initial packets and retransmitted TCP segments. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -195,7 +196,7 @@ def reason_between(
     """Return why `after`, whose critical path is `path`, took longer than `before`; empty if unknown."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
-    was, now = _carried(page, before), _carried(page, after)
+    was, now = _request_facts(page, before), _request_facts(page, after)
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
     if late := _without_ticket(page, before, after, on_path, was, now):
         return late
@@ -209,8 +210,8 @@ def reason_between(
         f"{request_name(page, worst)} ({size(page.resources[worst].body_bytes)}), on the critical path, takes"
         f" {time(longer[worst] / 1e6)} longer"
     )
-    met = _met(page, before, after, worst, EXPLAINS_MIN * longer[worst], down_bit_per_s)
-    why = _why(was[worst], now[worst], page.resources[worst].body_bytes, met)
+    competing = _competing_response(page, before, after, worst, EXPLAINS_MIN * longer[worst], down_bit_per_s)
+    why = _why(was[worst], now[worst], page.resources[worst].body_bytes, competing)
     return f"{opening}: {why}" if why else _load_retransmitted(before, after)
 
 
@@ -219,8 +220,8 @@ def _without_ticket(
     before: LoadRecord,
     after: LoadRecord,
     on_path: Iterable[int],
-    was: Mapping[int, _Carried],
-    now: Mapping[int, _Carried],
+    was: Mapping[int, _RequestFacts],
+    now: Mapping[int, _RequestFacts],
 ) -> str:
     """Return a clause on a request that was early data in `before`, but found no session ticket in `after`;
     empty if there is none, or if it does not explain the longer load."""
@@ -243,15 +244,15 @@ def _without_ticket(
     return ""
 
 
-def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
-    """Return a clause on the reason why a request took longer; empty if none is known. `met`: the result of
-    `_met`, a clause on a response that shares the link with the request for longer, or an empty text."""
+def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
+    """Return a clause on the reason why a request took longer; empty if none is known. `competing`: the
+    result of `_competing_response`."""
     longer_ns = now.took_ns - was.took_ns
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
     if now.syn_retransmitted and not was.syn_retransmitted:
-        # Check this reason first: the SYN's timeout is longer than most savings by TFO.
+        # Check this reason first: the timeout of a SYN, 1 s, exceeds most other delays.
         return "the SYN of its connection had no answer and was retransmitted, without data, after a timeout"
     if late and (more or (stopped and lost and body_bytes <= WINDOW_BYTES)):
         # A busy link cannot explain the pause, so the request or its response waited for a timeout.
@@ -262,10 +263,10 @@ def _why(was: _Carried, now: _Carried, body_bytes: int, met: str) -> str:
             f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window"
             f" instead of one that had carried {size(was.before_bytes)}"
         )
-    return met or (_retransmitted(was, now) if more or (late and lost) else "")
+    return competing or (_retransmitted(was, now) if more or (late and lost) else "")
 
 
-def _retransmitted(was: _Carried, now: _Carried) -> str:
+def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
     """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
@@ -276,14 +277,14 @@ def _retransmitted(was: _Carried, now: _Carried) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on retransmissions; empty unless `after` has over MORE_LOST times as many."""
+    """Return a clause on the retransmissions of `after`; empty up to MORE_LOST times those of `before`."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
     return f"{plural(now, 'segment')} of the load had to be retransmitted, compared with {was}"
 
 
-def _met(
+def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """Return a clause on the response that delays the request `index` most, because it shares the link with
@@ -317,7 +318,7 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
     }
 
 
-def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
+def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
     """Map each resource to the figures of its request, if its response is complete and not from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
@@ -330,7 +331,7 @@ def _carried(page: Page, record: LoadRecord) -> dict[int, _Carried]:
         carrier = connections.get(request.connection)
         client, origin = (None, None) if carrier is None else (carrier.client, carrier.origin)
         tls = None if carrier is None else carrier.tls
-        found[request.resource] = _Carried(
+        found[request.resource] = _RequestFacts(
             took_ns=span[1] - span[0],
             waited_ns=span[0] - (span[0] if request.queued_ns is None else request.queued_ns),
             early=not earlier and tls is not None and tls.early_bytes > 0,
@@ -377,7 +378,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each value of a factor in COMPARED with which the page loads more slowly than with
-    the simplest value. If another factor has a verdict for each value, its values get separate sentences."""
+    the simplest value. Other factors whose values have separate verdicts also get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -397,8 +398,8 @@ def setups_slower(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return phrases: the slower and the faster cell's values of the factor in COMPARED, then the slower
-    cell's values of other factors that have a verdict for each value, except factors of the first flight."""
+    """Return the slower and the faster cell's values of the factor in COMPARED, as phrases. The slower cell's
+    values of the other factors with separate verdicts (`question`) follow, except first-flight factors."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -412,8 +413,8 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's table row; empty if no other row of the page has the same verdict. The
-    first of `increases` is the cell's increase of the load time, the others are those of all rows. Add a note
+    """Return the name of the cell's table row; empty if the verdict on it covers no other row of the page.
+    `increases`: the increase of this cell's load time, then those of all rows to compare it with. Add a note
     if the cell's increase, rounded to 0.1, is the largest of several rows, or the same in all."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:

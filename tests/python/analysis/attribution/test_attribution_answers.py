@@ -1,4 +1,4 @@
-"""Answers in words that are generated from a run: each states figures of the run correctly."""
+"""Answers about the effect of TFO, generated from a run: each sentence states correct figures."""
 
 import re
 from collections.abc import Sequence
@@ -13,12 +13,11 @@ from fastopen.analysis.attribution import (
     attribute,
     page_answers,
     read_source,
-    registrable_domain,
     run_answers,
-    third_parties,
 )
 from fastopen.analysis.statistics import Results, collect
 from fastopen.experiments import Plan
+from fastopen.pages.describe import registrable_domain, third_parties
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
