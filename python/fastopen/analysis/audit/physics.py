@@ -30,9 +30,9 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 SLACK: Final = Decimal("1.02")
 # A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
-# A load that only waits for round trips grows in proportion to the RTT. The additional half allows for noise.
+# The time of a load that only waits for round trips is proportional to the RTT. The rest allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
-# A slope that falls to more than this fraction of the previous slope may be noise: published loads are few.
+# A fall to at least this fraction of the previous slope may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
 
 
@@ -64,7 +64,7 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the round trips of a connection without TFO until its first response."""
+        """Return the round trips from opening a connection without TFO to the first byte of a response."""
         return self.cell.flight_off.round_trips
 
     @property
@@ -73,7 +73,7 @@ class MeasuredCell:
 
     @property
     def room(self) -> Decimal:
-        """Return how many connections in sequence, each with a request, fit into a load without TFO."""
+        """Return how many connections in sequence, each with a request, fit into the time without TFO."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
@@ -147,8 +147,9 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on changes between the cells of one page over networks that differ only in RTT. Each is
-    reported for the cell with the longest RTT, or for the later of two cells with one RTT but other times."""
+    """Return findings on changes between the cells of one page over networks that differ only in RTT. Each
+    names the compared cell with the longest RTT, or the later of two cells with the same RTT but different
+    times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

@@ -37,7 +37,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if rounding by `way` can print a value between the two `values` as `printed`."""
+    """Return True if a value between the two `values` is printed as `printed` when rounded by `way`."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
@@ -46,7 +46,7 @@ def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
     """Return the findings on printed improvements: improvements that contradict the two printed times, and
     improvements that are not rounded to the nearest digit, unless all other improvements are rounded in one
     direction. Improvements that are medians over pairs of loads are not checked."""
-    printed = [cell for cell in table if cell.is_of_its_times]
+    printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
     # A table may round up or down instead of to the nearest digit, but must do so in every row.
@@ -95,8 +95,8 @@ def _between(values: Pair) -> str:
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Return the length in seconds of each line's true unit of time, by line number, and the findings on
-    wrong units. The table is judged as a whole first, then single cells that differ from it."""
+    """Return the true unit of each line's times, in seconds by line number, and the findings on wrong units.
+    The table is judged as a whole first, then single cells that differ from it."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
     # Take the median, so that a single odd cell cannot decide on the unit of the whole table.
@@ -110,7 +110,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
         wrong = wrong and _longest(cell, other) <= _plausible_s(cell)
         seconds[cell.line] = UNITS_S[other if wrong else cell.unit]
         if wrong:
-            findings.append(_of_unit(cell, other, whole_table=absurd or impossible))
+            findings.append(_unit_finding(cell, other, whole_table=absurd or impossible))
     return seconds, findings
 
 
@@ -131,7 +131,7 @@ def _impossible(cell: PrintedCell, unit: str) -> bool:
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 
 
-def _of_unit(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditFinding:
+def _unit_finding(cell: PrintedCell, other: str, *, whole_table: bool) -> AuditFinding:
     detail = f"the times are {NAMES[other]}, not {NAMES[cell.unit]}: {cell.off} {cell.unit}"
     if cell.unit == "s":
         minutes = int(cell.off / 60)

@@ -92,7 +92,7 @@ class PrintedCell:
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property
-    def is_of_its_times(self) -> bool:
+    def improvement_is_computed(self) -> bool:
         """Return True if the improvement is computed from the two times, not a median over pairs of loads."""
         return self.improvement is not None and (self.pairs or 1) == 1
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from fastopen.analysis.attribution import Attribution, attribute
 from fastopen.analysis.statistics import CellResult, Results, collect
 from fastopen.common.errors import InputError
-from fastopen.experiments import FACTORS, Factor, Point
+from fastopen.common.grouping import grouped
+from fastopen.experiments import FACTORS, Cell, Factor, Point
 from fastopen.pages import Page
 from fastopen.runs import RunStore
 
@@ -125,20 +126,19 @@ def points(side: Side) -> list[Point]:
 
 
 def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key, CellResult]:
-    found: dict[Key, CellResult] = {}
-    doubled: set[Key] = set()
-    for result in side.results.cells:
-        cell, point = result.cell, side.results.factors.point(result.cell)
-        page = side.results.pages[cell.page].url if by_url else cell.page
-        key = (page, cell.arm.name, *(repr(factor.values(point)) for factor in common))
-        (doubled.add(key) if key in found else found.setdefault(key, result))
+    def key(cell: Cell) -> Key:
+        page, point = side.results.pages[cell.page], side.results.factors.point(cell)
+        values = (repr(factor.values(point)) for factor in common)
+        return (page.url if by_url else cell.page, cell.arm.name, *values)
+
+    of_key = grouped((key(result.cell), result) for result in side.results.cells)
     # Leave out pages that share a URL, because they cannot be distinguished.
-    return {key: result for key, result in found.items() if key not in doubled}
+    return {key: results[0] for key, results in of_key.items() if len(results) == 1}
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield a setting for each factor in `differing`. Leave out factors whose default depends on other
-    settings and was used in both runs, unless this is true of all of them."""
+    """Yield a setting for each factor in `differing`. Leave out factors that have their default in both runs,
+    if it depends on other settings; but if that is true of all factors, yield all."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

@@ -53,7 +53,7 @@ def change_interval(
     if min(len(before), len(after)) < VALUES_MIN:
         return None
     if min(len(before), len(after)) < FULL_MIN:
-        ends = [change(first, second) for first in (*before,) for second in (*after,)]
+        ends = [change(first, second) for first in before for second in after]
         return (min(ends), max(ends))
     rng = np.random.default_rng(seed)
     medians = [resampled_medians(np.sort(np.asarray(one, dtype=float)), rng) for one in (before, after)]

@@ -7,6 +7,7 @@ of a repeated load counts. If each repeat is a sample (`--vary`) and nothing els
 pairs shows how far the saving depends on the sampled values, not how certain the median is.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,14 +129,14 @@ def summarise(
     cells: Sequence[Cell],
     loads: Iterable[LoadRow],
     seed: int,
-    unchanging: Collection[Comparison] = (),
-    asked: Mapping[Comparison, int] | None = None,
+    unchanging: Collection[Comparison],
+    asked: Mapping[Comparison, int],
     *,
-    vary: bool = False,
+    vary: bool,
 ) -> list[CellResult]:
     """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
     `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
-    with `vary`. `asked`: the number of planned repeats; None for all repeats that ran."""
+    with `vary`. `asked`: the number of planned repeats."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -147,7 +148,7 @@ def summarise(
                 of_cell[cell.index],
                 baselines.get(cell.comparison, none),
                 seed,
-                len(of_cell[cell.index].counted) if asked is None else asked.get(cell.comparison, 0),
+                asked.get(cell.comparison, 0),
                 without_chance=cell.comparison in unchanging,
                 vary=vary,
             )
@@ -262,13 +263,12 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None
-    if len(moved) == 1:
-        return 1.0 if moved[0] > 0 else -1.0
-    # Importing numpy takes a tenth of a second, and a run without noise has only one pair per cell.
-    import numpy as np
+    ranks = mid_ranks([abs(difference) for difference in moved])
+    signed = (rank if difference > 0 else -rank for rank, difference in zip(ranks, moved, strict=True))
+    return sum(signed) / sum(ranks)
 
-    values = np.asarray(moved, dtype=float)
-    _, place, times = np.unique(np.abs(values), return_inverse=True, return_counts=True)
-    # Equal values share the mean of their ranks.
-    ranks = (np.cumsum(times) - (times - 1) / 2)[place]
-    return float((ranks * np.sign(values)).sum() / ranks.sum())
+
+def mid_ranks(values: Sequence[float]) -> list[float]:
+    """Return the ranks of the values, from 1. Equal values share the mean of their ranks."""
+    ordered = sorted(values)
+    return [(bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values]

@@ -67,7 +67,8 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison of the first page in `savings`. All pages have its network, setup and engine."""
+    """The comparison that the first page in `savings` has at this place. Other pages have comparisons of
+    their own, with the same network, setup and engine."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
@@ -168,9 +169,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return a row for each row of `weights`, which is a resample: how often each page was drawn. It has
-    Spearman's correlation of each column with the last column, with mid-ranks for ties (Kendall). Each column
-    is sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
+    """Return Spearman's correlation of each column with the last column, a row for each resample. A row of
+    `weights` is a resample: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is
+    sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

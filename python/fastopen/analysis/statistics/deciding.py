@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import correlation, fmean, median
 from typing import Final
 
-from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.cells import CellResult, mid_ranks
 from fastopen.analysis.statistics.results import Results
 from fastopen.common.grouping import grouped
 from fastopen.experiments import UNKNOWNS, Experiment, Factor, draw_of, treatments_of
@@ -62,8 +62,8 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
         for factor, levels in levels_of.items()
         if len(levels) > 1
     )
-    varying = [of_part[0] for of_part in alike.values()]
-    if len(varying) < 2:
+    together = {first: tuple(others) for first, *others in alike.values()}
+    if len(together) < 2:
         return None
     of_page = grouped((cell.cell.page, cell.improvement_percent or 0.0) for cell in judged)
     centred = {
@@ -73,16 +73,15 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
     if total == 0:
         return None
     shares = {}
-    for factor in varying:
+    for factor in together:
         groups = [[centred[cell.cell.index] for cell in level.cells] for level in levels_of[factor]]
         shares[factor] = sum(len(group) * fmean(group) ** 2 for group in groups) / total
-    most = max(varying, key=lambda factor: shares[factor])
+    most = max(together, key=lambda factor: shares[factor])
     levels = levels_of[most]
     savings = [level.saving_percent for level in levels]
     if shares[most] < SHARE_MIN or max(savings) - min(savings) < SPAN_MIN:
         return None
-    together = next(tuple(others) for first, *others in alike.values() if first == most)
-    return Deciding(most, together, levels)
+    return Deciding(most, together[most], levels)
 
 
 def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tuple[FactorLevel, ...]:
@@ -123,16 +122,10 @@ def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | Non
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None
     draws = [draw_of(experiment, result.cell.comparison, repeat) for repeat in savings]
-    saved = _ranks([*savings.values()])
+    saved = mid_ranks([*savings.values()])
     correlations = {}
     for name in UNKNOWNS:
         drawn = [getattr(draw, name) for draw in draws]
         if len(set(drawn)) > 1:
-            correlations[name] = correlation(_ranks(drawn), saved)
+            correlations[name] = correlation(mid_ranks(drawn), saved)
     return Sensitivity(correlations, len(savings))
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Return the ranks. Equal values share the mean of their ranks."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

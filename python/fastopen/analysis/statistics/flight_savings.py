@@ -4,26 +4,27 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from fastopen.analysis.statistics.bound import Bound, savings_bound
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.common.grouping import grouped
 from fastopen.contract import Connection, Network
-from fastopen.experiments import Arm, Experiment, Role, Setup, loaded_with
+from fastopen.contract.origins import SessionStart
+from fastopen.experiments import Arm, Cell, Experiment, Role, Setup, loaded_with
 from fastopen.runs import LoadRow, RunStore
 from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
 
 if TYPE_CHECKING:
     from fastopen.analysis.statistics.results import Results
 
-SESSIONS: Final = ("none", "resumed", "early")
-"""The kinds of TLS sessions, the simplest first."""
+# The kinds of TLS sessions, the simplest first.
+SESSIONS: Final = get_args(SessionStart)
 
 
 @dataclass(frozen=True)
 class Flight:
-    """The beginning of a connection: its TLS session, and whether TCP's handshake delays it."""
+    """The first flight of a connection: its TLS session, and whether the TCP handshake delays it."""
 
     session: str
     """One of SESSIONS; `resumed` if the origin rejects early data."""
@@ -58,13 +59,13 @@ class FlightSaving:
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
     """Map the index of each cell with TLS to its saving over the comparable baseline with the simplest first
-    flight, if the bound is known. Empty if first flights do not vary."""
+    flight, if both have a PLT. Empty if first flights do not vary."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
         return {}
-    plain_of: dict[int, CellResult] = {}
-    flights: dict[int, Flight] = {}
+    percents: dict[int, float] = {}
+    compared: dict[int, tuple[Cell, Flight]] = {}
     for group in results.alike(results.cells, *apart, "http"):
         of_version = grouped((setups[result.cell.setup].origins.http, result) for result in group)
         for version, cells in of_version.items():
@@ -72,16 +73,16 @@ def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]
             plain = _plainest(setups, over_tcp or cells)
             for result in cells:
                 flight = Flight.of(setups[result.cell.setup], result.cell.arm)
-                if flight is not None and plain is not None and plain is not result and result.plt_ms_median:
-                    plain_of[result.cell.index], flights[result.cell.index] = plain, flight
-    bounds = _bounds(store, results.experiment, plain_of, flights, loads)
-    found: dict[int, FlightSaving] = {}
-    for result in results.cells:
-        plain, bound = plain_of.get(result.cell.index), bounds.get(result.cell.index)
-        if plain is not None and bound is not None and plain.plt_ms_median and result.plt_ms_median:
-            percent = 100 * (plain.plt_ms_median - result.plt_ms_median) / plain.plt_ms_median
-            found[result.cell.index] = FlightSaving(plain.cell.index, percent, bound)
-    return found
+                if flight is None or plain is None or plain is result:
+                    continue
+                if plain.plt_ms_median and result.plt_ms_median:
+                    saved_ms = plain.plt_ms_median - result.plt_ms_median
+                    percents[result.cell.index] = 100 * saved_ms / plain.plt_ms_median
+                    compared[result.cell.index] = plain.cell, flight
+    return {
+        index: FlightSaving(compared[index][0].index, percents[index], bound)
+        for index, bound in _bounds(store, results.experiment, compared, loads).items()
+    }
 
 
 def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResult | None:
@@ -96,15 +97,15 @@ def _plainest(setups: Sequence[Setup], cells: Iterable[CellResult]) -> CellResul
 def _bounds(
     store: RunStore,
     experiment: Experiment,
-    plain_of: Mapping[int, CellResult],
-    flights: Mapping[int, Flight],
+    compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of the saving of each cell in `flights`, by cell index. `plain_of` maps the
-    cells to the cells that they are compared with, from whose valid loads the bounds come."""
+    """Return the upper bound of the saving of each cell in `compared`, by cell index. `compared`: for each
+    cell, the cell over which it saves time, and its own first flight. Bounds come from the former cell's
+    valid loads."""
     pages = store.pages()
-    plain = {one.cell.index: one.cell for one in plain_of.values()}
-    wanted = grouped((plain_of[index].cell.index, flight) for index, flight in flights.items())
+    plain = {cell.index: cell for cell, _ in compared.values()}
+    wanted = grouped((cell.index, flight) for cell, flight in compared.values())
     waited: dict[tuple[int, Flight], list[tuple[int, int | None]]] = defaultdict(list)
     rows = [row for row in loads if row.cell in plain and row.valid and not row.superseded]
     for row, record in store.load_records(rows):
@@ -113,20 +114,17 @@ def _bounds(
         base = Flight.of(experiment.setups[cell.setup], cell.arm)
         assert base is not None
         for flight in set(wanted[row.cell]):
-            left_out = partial(_left_out, plain=base, flight=flight, network=network)
-            in_a_row_ns = handshakes_in_a_row_ns(pages[cell.page], record, left_out)
+            avoided = partial(_avoided, plain=base, flight=flight, network=network)
+            in_a_row_ns = handshakes_in_a_row_ns(pages[cell.page], record, avoided)
             waited[row.cell, flight].append((in_a_row_ns, row.plt_ns))
-    bounds = {
-        index: savings_bound(waited[plain_of[index].cell.index, flight]) for index, flight in flights.items()
-    }
+    bounds = {index: savings_bound(waited[cell.index, flight]) for index, (cell, flight) in compared.items()}
     return {index: bound for index, bound in bounds.items() if bound is not None}
 
 
-def _left_out(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
+def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
     """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
     None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
-    time beyond one round trip: the time of the certificates on the link, and with TLS 1.2 one round trip
-    more."""
+    time beyond one round trip: the transfer of the certificates, and with TLS 1.2 another round trip."""
     tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

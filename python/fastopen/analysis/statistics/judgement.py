@@ -72,9 +72,9 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
     """Return True if the median pair of loads is slower with TFO by at least the smallest effect, even if
     that is uncertain; False without an interval."""
-    effect, saving = effect_of(result, smallest), result.improvement_percent
-    unclear = effect is Effect.UNCLEAR and saving is not None
-    return effect is Effect.INCREASES or (unclear and (saving or 0.0) <= -_matters_percent(result, smallest))
+    effect = effect_of(result, smallest)
+    slower = (result.improvement_percent or 0.0) <= -_matters_percent(result, smallest)
+    return effect is Effect.INCREASES or (effect is Effect.UNCLEAR and slower)
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:

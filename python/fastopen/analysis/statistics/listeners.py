@@ -44,8 +44,8 @@ def server_use(
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}
-    met = {index for index in fast_open | upstream if origins[index].server is not None}
-    rows = [row for row in loads if row.cell in met and not row.superseded]
+    wanted = {index for index in fast_open | upstream if origins[index].server is not None}
+    rows = [row for row in loads if row.cell in wanted and not row.superseded]
     if not rows:
         return None
     listeners: dict[str, ListenerUse] = {}

@@ -35,8 +35,8 @@ class Reasons:
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
     of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version than
-    the faster one, or resumes sessions or sends early data."""
+    """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version or,
+    unlike the faster one, resumes sessions or sends early data."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Results:
     published: dict[tuple[str, int], PublishedCell]
     """The published cell to compare with, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Metrics by cell index, for the cells that `browser_metrics` selects."""
+    """Metrics by cell index, for cells whose settings produce browser metrics."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
     """First flights of the first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)

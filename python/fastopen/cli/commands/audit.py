@@ -74,7 +74,7 @@ def _renderables(
         counted = ((kind, str(count), MEANING[kind]) for kind, count in kinds.items())
         yield from tabled(listing(columns, counted), width)
         yield Text()
-    if medians := sum(cell.improvement is not None and not cell.is_of_its_times for cell in cells):
+    if medians := sum(cell.improvement is not None and not cell.improvement_is_computed for cell in cells):
         words = f"{medians} improvements are medians over pairs of loads, which the two times do not give."
         yield Text(words)
     struck = {finding.cell.line for finding in findings if finding.kind not in QUESTIONS}

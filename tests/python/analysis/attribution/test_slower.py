@@ -37,8 +37,8 @@ def slower_cold(
     page: Page | None = None,
     without: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Results:
-    """Return a run whose cold load has its load event 300 ms later, and a further `change`. `without` changes
-    the other loads."""
+    """Return the results of a run whose load with cold cookies ends 300 ms later than the others. `change`
+    changes this load further, and `without` changes the other loads."""
     plan = made_up_plan([page or made_up_page("one")], rtts_ms=(100,), repeats=1)
     with RunStore.create(None, plan, {}) as store:
         (planned,) = plan.jobs
@@ -95,9 +95,8 @@ def test_a_syn_that_was_sent_again_is_named() -> None:
 
 
 def with_sent_again(client: int, origin: int) -> Callable[[dict[str, Any]], None]:
-    """Return a change of a load: both ends retransmit segments of the last request's connection, and request
-    10 ends 100 ms later.
-    """
+    """Return a function that changes a load: both ends retransmit these numbers of segments on the connection
+    of the last request, and request 10 ends 100 ms later."""
 
     def sent_again(data: dict[str, Any]) -> None:
         (own,) = [one for one in data["connections"] if one["id"] == data["requests"][LAST]["connection"]]
@@ -244,8 +243,8 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
 
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:
-    """Return a run without TFO over 256 kbit/s up, in which the load with early data is 300 ms slower than
-    the one without, and has a further `change`.
+    """Return the results of a run without TFO over 256 kbit/s up, in which the load with early data is 300 ms
+    slower than the load without. `change` changes the slower load further.
     """
     setups = [{"tls": {"session": session}} for session in ("none", "early")]
     plan = made_up_plan([made_up_page("one")], rtts_ms=(100,), repeats=1, setups=setups, arms=["off"])

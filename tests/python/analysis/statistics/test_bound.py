@@ -17,15 +17,15 @@ from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
 
-def run(**bound: Any) -> Source:
+def run(**changes: Any) -> Source:
     """Return a run with a load of 430 ms without TFO, of which handshakes take 200 ms, and a load of 230 ms
-    with warm cookies. `bound` replaces results of the cells.
+    with warm cookies. `changes` replace fields of all cell results.
     """
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
         source = read_source(store)
-    cells = [replace(cell, **bound) for cell in source.results.cells]
+    cells = [replace(cell, **changes) for cell in source.results.cells]
     return replace(source, results=replace(source.results, cells=cells))
 
 

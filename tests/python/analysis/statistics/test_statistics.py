@@ -28,7 +28,7 @@ def load(cell: int, repeat: int, plt_ms: float | None, *, invalid: str = "", syn
 
 
 def results(loads: list[LoadRow]) -> list[CellResult]:
-    return summarise(CELLS, loads, seed=1)
+    return summarise(CELLS, loads, 1, (), {}, vary=False)
 
 
 def test_a_faster_load_with_tfo_is_a_positive_improvement_and_a_slower_one_negative() -> None:
