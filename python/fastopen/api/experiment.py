@@ -1,4 +1,4 @@
-"""Make experiments in Python, with the keys and units of TOML files as arguments."""
+"""Define experiments in Python, with the keys and units of TOML files as arguments."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class Experiment:
         as_imported: bool = False,
         **factors: Any,
     ) -> None:
-        """Make an experiment of `pages`: `Page` objects, files, folders, or names of packaged pages.
+        """Define an experiment with `pages`: `Page` objects, files, folders, or names of packaged pages.
 
         `factors` are the arguments that `fastopen factors` lists (docs/factors.md), as text with units,
         numbers or flags. Lists are sweeps, combined as `combine` states. `client`, `tcp`, `origins` and `tls`

@@ -131,7 +131,7 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _timing(place: Place) -> Iterator[str]:
-    """Yield sentences on waits of the critical path that TFO changes by at least CHANGE_MIN_MS."""
+    """Yield sentences on the waits on the critical path that TFO changes by at least CHANGE_MIN_MS."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is None or after is None or not changes:
         return
@@ -218,7 +218,8 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause on the shares of transfer and processing in the PLTs without TFO; empty if unknown."""
+    """Return a clause on the share of transfer and processing in the PLT without TFO at both places; empty if
+    unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [

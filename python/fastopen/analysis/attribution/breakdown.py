@@ -39,7 +39,8 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The valid load that reports show in full: its PLT is the median, or the lower of the middle two."""
+    """The load of a cell that reports show in full: the valid load with the median PLT, or with the lower of
+    the two middle PLTs."""
 
     record: LoadRecord
     path: CriticalPath

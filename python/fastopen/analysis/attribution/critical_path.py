@@ -143,7 +143,8 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the spans of handshakes with the origin of `sent` while `sent` waited, the latest first."""
+        """Return the time spans of handshakes with the origin of `sent` while `sent` was queued, the latest
+        first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -230,7 +231,8 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 @dataclass
 class _Walk:
-    """The state of the walk back: its current time, and the segments found so far, the latest first."""
+    """The state of the walk back from the load event: the current time, and the segments, the latest
+    first."""
 
     cursor_ns: int
     segments: list[Segment] = field(default_factory=list)
@@ -288,7 +290,7 @@ class PieceChange:
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. A change of a request on only one path shows little by itself."""
+    """True if the request is on both paths. Otherwise, the change is all of its time on one path."""
 
     @property
     def change_ns(self) -> int:
@@ -297,7 +299,8 @@ class PieceChange:
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that differ between the paths, the largest change first. URLs identify requests."""
+    """Return the waits that differ between the paths, the largest change first. Requests are matched by
+    URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

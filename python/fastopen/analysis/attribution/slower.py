@@ -164,8 +164,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on the kinds of packets of which `after` sent more than `before` in this direction: QUIC
-    Initial packets and retransmitted TCP segments. `way`: `up` or `down`."""
+    """Yield phrases on QUIC Initial packets and retransmitted TCP segments, if `after` sent more of them than
+    `before` in one direction. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -277,7 +277,8 @@ def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on the retransmissions of `after`; empty up to MORE_LOST times those of `before`."""
+    """Return a clause on the retransmissions of `after`, if there are over MORE_LOST times as many as in
+    `before`; otherwise an empty text."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -378,7 +379,8 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each value of a factor in COMPARED with which the page loads more slowly than with
-    the simplest value. Other factors whose values have separate verdicts also get separate sentences."""
+    the simplest value. If other factors have separate verdicts (`question`), their values get separate
+    sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)

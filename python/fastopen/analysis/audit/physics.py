@@ -30,7 +30,8 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 SLACK: Final = Decimal("1.02")
 # A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
-# The time of a load that only waits for round trips is proportional to the RTT. The rest allows for noise.
+# The time of a load that only waits for round trips grows by the same factor as the RTT. The additional half
+# allows for noise.
 GROWTH_MAX: Final = Decimal("1.5")
 # A fall to at least this fraction of the previous slope may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")

@@ -1,4 +1,5 @@
-"""Check limits on changes, such as `plt +1%`, `plt +10ms` and `saving -0.5`, with which a CI job can fail."""
+"""Check changes against limits such as `plt +1%`, `plt +10ms` and `saving -0.5`, so that a CI job can
+fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -137,8 +137,8 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield a setting for each factor in `differing`. Leave out factors that have their default in both runs,
-    if it depends on other settings; but if that is true of all factors, yield all."""
+    """Yield a setting for each factor in `differing`. Leave out factors with their default in both runs, if
+    that default depends on other settings. If this would leave out all factors, yield all."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:

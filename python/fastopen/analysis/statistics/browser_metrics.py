@@ -1,4 +1,5 @@
-"""Summarise reports of browsers: cached requests, paint times, missing screenshots and unmatched requests."""
+"""Summarise browsers' reports on loads: cached requests, paint times, missing screenshots, unmatched
+requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """A cell's browser metrics. Request counts are medians over valid repeat views; None without them."""
+    """A cell's browser metrics. Request counts are medians over valid repeat views; None without repeat
+    views."""
 
     requests: float | None
     from_cache: float | None

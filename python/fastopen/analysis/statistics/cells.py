@@ -1,10 +1,11 @@
 """Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-The two loads of one repeat ran in the same world and are a pair. Its improvement is (PLT without TFO - PLT
-with TFO) / PLT without TFO. A cell's improvement is the median over its pairs; it is negative for a slowdown.
-Invalid loads are counted, but all other figures leave out these loads and their pairs. Only the last attempt
-of a repeated load counts. If each repeat is a sample (`--vary`) and nothing else is random, the spread of the
-pairs shows how far the saving depends on the sampled values, not how certain the median is.
+A load with TFO and the baseline's load of the same repeat ran in the same world and are a pair. The pair's
+improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. A cell's improvement is the median over its
+pairs; it is negative for a slowdown. Invalid loads are counted, but all other figures leave out these loads
+and their pairs. Only the last attempt of a repeated load counts. If each repeat is a sample (`--vary`) and
+nothing else is random, the spread of the pairs shows how far the saving depends on the sampled values, not
+how certain the median is.
 """
 
 from bisect import bisect_left, bisect_right
@@ -136,7 +137,7 @@ def summarise(
 ) -> list[CellResult]:
     """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
     `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
-    with `vary`. `asked`: the number of planned repeats."""
+    with `vary`. `asked`: the number of planned repeats of each comparison."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -175,7 +176,8 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of savings over these loads without TFO; None if no valid load has a PLT."""
+        """Return the upper bound of savings compared with these loads without TFO; None if no valid load has
+        a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -188,7 +190,7 @@ def _result(
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     varied = vary and without_chance
     if varied:
-        interval = _of_draws([*improvements.values()])
+        interval = _range_of_samples([*improvements.values()])
     elif deterministic:
         interval = next(((exact, exact) for exact in improvements.values()), None)
     else:
@@ -219,7 +221,7 @@ def _result(
     )
 
 
-def _of_draws(values: Sequence[float]) -> tuple[float, float] | None:
+def _range_of_samples(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the range of the central 95 % of the samples. For fewer than FULL_MIN samples, return their
     whole range. For fewer than VALUES_MIN samples, return None."""
     if len(values) >= FULL_MIN:

@@ -25,8 +25,8 @@ HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 
 def syn_data_max(network: Network) -> int:
-    """Return the number of bytes of data that fit into a SYN on this network. With both versions of IP, the
-    SYN is one over IPv6, which has room for 20 bytes less."""
+    """Return the number of bytes of data that fit into a SYN on this network. If it has both versions of IP,
+    the SYN uses IPv6, whose header leaves 20 bytes less."""
     return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 

@@ -101,8 +101,8 @@ def _bounds(
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
     """Return the upper bound of the saving of each cell in `compared`, by cell index. `compared`: for each
-    cell, the cell over which it saves time, and its own first flight. Bounds come from the former cell's
-    valid loads."""
+    cell, the baseline cell that it is compared with, and its own first flight. Bounds come from the
+    baseline's loads."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())
