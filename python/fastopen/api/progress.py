@@ -1,8 +1,8 @@
 """Show the progress of a run in a notebook, on one line that is rewritten."""
 
+import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
 from fastopen.runs import RunProgress
@@ -31,11 +31,8 @@ class NotebookProgress:
 
 def _ipython() -> Callable[[str], None]:
     """Return a function that replaces the output of the running notebook cell; outside IPython, a no-op."""
-    try:
-        ipython: Any = import_module("IPython")
-    except ImportError:
-        return lambda _: None
-    if ipython.get_ipython() is None:
+    ipython: Any = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
         return lambda _: None
 
     def line(text: str) -> dict[str, str]:

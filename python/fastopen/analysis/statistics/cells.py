@@ -240,8 +240,8 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
     """Return the reasons, sorted by kind. A load with several reasons of one kind counts once."""
-    struck = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
-    return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(struck.items()))
+    of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
+    return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:

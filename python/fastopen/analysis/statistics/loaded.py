@@ -50,7 +50,7 @@ def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
 
 def _of_quic(results: Results, result: CellResult) -> bool:
     origins = results.experiment.setups[result.cell.setup].origins
-    if origins.all_quic or origins.http != "recorded":
+    if origins.http != "recorded":
         return origins.all_quic
     return {version for _, version, _ in _spoken(results, [result])} == {"3"}
 
