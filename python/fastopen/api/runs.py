@@ -126,16 +126,11 @@ class Run(Closing):
         return Path(folder)
 
     def __repr__(self) -> str:
-        plain = _console(color_system=None)
-        _print(self.results, plain)
-        assert isinstance(plain.file, io.StringIO)
-        return plain.file.getvalue()
+        return _recorded(self.results).export_text()
 
     def _repr_html_(self) -> str:
-        recorder = _console(record=True)
-        _print(self.results, recorder)
         form = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
-        return recorder.export_html(inline_styles=True, code_format=form)
+        return _recorded(self.results).export_html(inline_styles=True, code_format=form)
 
 
 def _pandas() -> Any:
@@ -164,16 +159,14 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
     return shown
 
 
-def _console(**options: Any) -> Console:
-    """Return a console that writes into memory, also in a notebook."""
-    return Console(
-        width=WIDTH, file=io.StringIO(), highlight=False, emoji=False, force_jupyter=False, **options
+def _recorded(results: Results) -> Console:
+    """Return a console that has recorded the tables in memory, also in a notebook."""
+    console = Console(
+        width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )
-
-
-def _print(results: Results, target: Console) -> None:
     for renderable in results_renderables(results, WIDTH):
-        target.print(renderable)
+        console.print(renderable)
+    return console
 
 
 def open_run(run: str | Path = "last") -> Run:

@@ -40,8 +40,7 @@ CHANGE_MIN_MS: Final = 1.0
 MOVED_MIN: Final = 0.5
 # If the saving grows by less than this, in ms per ms of RTT, less than a handshake is saved.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on a page's content, each with the smallest fraction of the PLT that handshakes on the critical
-# path must take.
+# Verdicts on content, with the smallest fraction of the PLT that handshakes on the critical path take.
 CONTENT_VERDICTS: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
@@ -151,8 +150,8 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how savings grow with the RTT along each curve. Of more than NAMED_MAX curves,
-    describe only the first."""
+    """Yield sentences on how savings grow with RTT along each curve, or the first of over NAMED_MAX
+    curves."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -198,8 +197,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence for loads without TFO and one with TFO, if their critical paths are known, such as
-    `Without TFO, reno instead of cubic: +44 ms: ...`. `named`: the other settings of both places."""
+    """Yield a sentence without TFO and one with: `Without TFO, reno instead of cubic: +44 ms: ...`."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -242,24 +240,23 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
     known = [(place, path) for place, path in paths if path is not None]
     if not known:
         return
-    first, last = known[0], known[-1]
-    connections = last[1].connections
+    (first, first_path), (last, last_path) = known[0], known[-1]
     yield (
-        f"A load without TFO opens {plural(connections, 'connection')}"
-        f" ({plural(len(page.resources) / max(connections, 1), 'request')} on each, on average), and"
-        f" the critical path {last[0].where} waits for {plural(last[1].handshakes, 'handshake')}."
+        f"A load without TFO opens {plural(last_path.connections, 'connection')}"
+        f" ({plural(len(page.resources) / max(last_path.connections, 1), 'request')} on each, on average),"
+        f" and the critical path {last.where} waits for {plural(last_path.handshakes, 'handshake')}."
     )
-    shares = f"{share(first[1].share(Kind.HANDSHAKE))} of the page load time {first[0].where}"
-    if last[0] is not first[0]:
-        shares += f" and {share(last[1].share(Kind.HANDSHAKE))} {last[0].where}"
-    part = last[1].share(Kind.HANDSHAKE)
+    part = last_path.share(Kind.HANDSHAKE)
+    shares = f"{share(first_path.share(Kind.HANDSHAKE))} of the page load time {first.where}"
+    if last is not first:
+        shares += f" and {share(part)} {last.where}"
     verdict = next(words for least, words in CONTENT_VERDICTS if part >= least)
     yield f"{verdict}: these handshakes take {shares}."
     yield from _slow_handshakes(known)
-    ready_ms, plt_ms = last[1].ready_ms, last[1].plt_ms
+    ready_ms, plt_ms = last_path.ready_ms, last_path.plt_ms
     if ready_ms >= READY_MIN * plt_ms:
         yield (
-            f"{capitalised(last[0].where)}, {share(ready_ms / plt_ms)} of the load ({time(ready_ms)}) is"
+            f"{capitalised(last.where)}, {share(ready_ms / plt_ms)} of the load ({time(ready_ms)}) is"
             " waiting for a free connection to the host."
         )
 

@@ -39,8 +39,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The load of a cell that reports show in full: the valid load with the median PLT, or with the lower of
-    the two middle PLTs."""
+    """The load of a cell that reports show in full: the valid load with the (lower) median PLT."""
 
     record: LoadRecord
     path: CriticalPath

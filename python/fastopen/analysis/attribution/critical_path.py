@@ -91,8 +91,8 @@ class Sent:
 
     @property
     def wanted_ns(self) -> int | None:
-        """Return when the client began to set up the connection, by the name lookup if it waited for one;
-        None if `opened_ns` is None."""
+        """Return when the client began to look up the host or to open the connection; None without
+        `opened_ns`."""
         return self.opened_ns if self.looked_up is None else max(self.looked_up[0], self.queued_ns)
 
 
@@ -107,10 +107,7 @@ class Waits:
         self._client = client
         self._load_event_ns = math.inf if record.plt_ns is None else record.plt_ns
         self._handshakes = Handshakes(record)
-        waited = {connection.id for connection in record.connections if connection.handshake_us is not None}
-        answered = sorted(
-            _answered(record, Carriers(record), waited), key=lambda sent: (sent.sent_ns, sent.resource)
-        )
+        answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
         self._before: dict[int, Sent] = {}
         last_on: dict[int, Sent] = {}
@@ -143,8 +140,7 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the time spans of handshakes with the origin of `sent` while `sent` was queued, the latest
-        first."""
+        """Return the time spans of handshakes with its origin while `sent` was queued, the latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -152,8 +148,7 @@ class Waits:
         )
 
     def initiator(self, sent: Sent) -> Sent | None:
-        """Return the request whose response revealed `sent`; None for the root, or if that response is
-        incomplete."""
+        """Return the initiator of `sent`; None for the root, or if the initiator's response is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.
@@ -178,9 +173,9 @@ class Waits:
         return last
 
 
-def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Iterable[Sent]:
+def _answered(record: LoadRecord) -> Iterable[Sent]:
     """Return the requests with a complete response. For each resource, return only the last request sent."""
-    connections = {connection.id: connection for connection in record.connections}
+    carriers, connections = Carriers(record), {one.id: one for one in record.connections}
     found: defaultdict[int, list[Sent]] = defaultdict(list)
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
@@ -206,7 +201,7 @@ def _answered(record: LoadRecord, carriers: Carriers, waited: set[int]) -> Itera
                 looked_up=carriers.lookup(request),
                 connected_ns=request.connected_ns or (None if carrier is None else carrier.connected_ns),
                 secured_ns=None if tls is None else tls.secured_ns,
-                waited_for_handshake=request.connection in waited,
+                waited_for_handshake=carrier is not None and carrier.handshake_us is not None,
             )
         )
     return [max(tries, key=lambda sent: sent.sent_ns) for tries in found.values()]

@@ -118,9 +118,9 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster cell, slower cell, repeat) for cells without TFO that differ in only one factor, which is
-    in COMPARED. The faster cell has the simplest value. Each of its loads is faster than each load of the
-    slower cell by more than the smallest effect. The repeat is valid in both cells."""
+    """Yield (faster cell, slower cell, repeat) for cells without TFO that differ only in a factor of
+    COMPARED. The faster cell has its simplest value. All its loads are faster than all loads of the slower
+    cell by more than the smallest effect. The repeat is valid in both cells."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -277,8 +277,8 @@ def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on the retransmissions of `after`, if there are over MORE_LOST times as many as in
-    `before`; otherwise an empty text."""
+    """Return a clause on the retransmissions of `after`; empty unless over MORE_LOST times those of
+    `before`."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -379,8 +379,7 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
 
 def setups_slower(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence for each value of a factor in COMPARED with which the page loads more slowly than with
-    the simplest value. If other factors have separate verdicts (`question`), their values get separate
-    sentences."""
+    the simplest value, separately for the values of other factors that have verdicts of their own."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)

@@ -30,8 +30,7 @@ REQUESTS: Final[dict[tuple[str, str], tuple[int, str]]] = {
 SLACK: Final = Decimal("1.02")
 # A larger factor for bounds that come from a load of the page at another RTT, and so are less certain.
 SLACK_OF_ROOM: Final = Decimal("1.1")
-# The time of a load that only waits for round trips grows by the same factor as the RTT. The additional half
-# allows for noise.
+# The time of a load that only waits for round trips grows like the RTT. The additional half is for noise.
 GROWTH_MAX: Final = Decimal("1.5")
 # A fall to at least this fraction of the previous slope may be noise, because published loads are few.
 SLOPE_MIN: Final = Decimal("0.5")
@@ -148,9 +147,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on changes between the cells of one page over networks that differ only in RTT. Each
-    names the compared cell with the longest RTT, or the later of two cells with the same RTT but different
-    times."""
+    """Return findings on changes between cells of one page over networks that differ only in RTT. Each names
+    the compared cell with the longest RTT, or the later of two cells with one RTT but different times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

@@ -28,9 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, (off - TFO) / off in percent, of times that round to
-    the printed times. The value grows with the time without TFO and falls with the time with TFO, so extreme
-    times bound it."""
+    """Return the smallest and largest improvement in percent of times that round to the printed times. It
+    grows with the time without TFO and falls with the time with TFO, so extreme times bound it."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -127,7 +126,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the time without TFO, in `unit`, is shorter than the round trips up to the first
+    """Return True if the time without TFO, in `unit`, is shorter than the round trips to the first
     response."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least

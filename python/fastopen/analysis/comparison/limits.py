@@ -1,5 +1,4 @@
-"""Check changes against limits such as `plt +1%`, `plt +10ms` and `saving -0.5`, so that a CI job can
-fail."""
+"""Check changes against limits such as `plt +1%`, `plt +10ms` and `saving -0.5`, so that CI can fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

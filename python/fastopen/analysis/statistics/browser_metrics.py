@@ -1,5 +1,4 @@
-"""Summarise browsers' reports on loads: cached requests, paint times, missing screenshots, unmatched
-requests."""
+"""Summarise browsers' reports on loads: cached and unmatched requests, paint times, missing screenshots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """A cell's browser metrics. Request counts are medians over valid repeat views; None without repeat
-    views."""
+    """A cell's browser metrics. Request counts are medians over valid repeat views, or None without any."""
 
     requests: float | None
     from_cache: float | None

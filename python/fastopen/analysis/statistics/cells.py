@@ -176,8 +176,7 @@ class _Loads:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of savings compared with these loads without TFO; None if no valid load has
-        a PLT."""
+        """Return the upper bound of savings relative to these loads; None if no valid load has a PLT."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 

@@ -67,8 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison that the first page in `savings` has at this place. Other pages have comparisons of
-    their own, with the same network, setup and engine."""
+    """The comparison of the first page in `savings`. Those of other pages differ from it only in the page."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
@@ -169,9 +168,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column, a row for each resample. A row of
-    `weights` is a resample: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is
-    sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
+    """Return Spearman's correlation of each column with the last column, a row for each row of `weights`.
+    These are resamples: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is sorted
+    only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

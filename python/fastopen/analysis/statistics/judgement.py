@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
 
 from fastopen.analysis.statistics.cells import CellResult
 from fastopen.experiments import SmallestEffect
@@ -38,16 +37,9 @@ class Verdict(StrEnum):
     @property
     def tone(self) -> str:
         """Return the verdict's colour in reports: `good`, `bad` or `quiet`."""
-        return TONES.get(self, "quiet")
-
-
-TONES: Final = {
-    Verdict.WORTH_IT: "good",
-    Verdict.WORTH_IT_FOR_SOME: "good",
-    Verdict.MIXED: "bad",
-    Verdict.HARMFUL: "bad",
-    Verdict.INVALID: "bad",
-}
+        if self in (Verdict.WORTH_IT, Verdict.WORTH_IT_FOR_SOME):
+            return "good"
+        return "bad" if self in (Verdict.MIXED, Verdict.HARMFUL, Verdict.INVALID) else "quiet"
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:

@@ -79,11 +79,7 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
     """Return the number of pairs to add in the next step; 0 if the interval is narrow enough."""
-    width = half_width_percent(result)
-    if width is None:
-        return max(1, FULL_MIN - result.pairs)
-    if width <= wanted_percent:
-        return 0
     needed = pairs_needed(result, wanted_percent)
-    assert needed is not None
-    return max(1, min(needed, STEP_MAX * result.pairs) - result.pairs)
+    if needed is None:
+        return max(1, FULL_MIN - result.pairs)
+    return max(0, min(needed, STEP_MAX * result.pairs) - result.pairs)
