@@ -35,6 +35,7 @@ class ColdRequests:
 
     @property
     def without_ms(self) -> list[float]:
+        """Return the durations of cold requests without their waits for handshakes, sorted."""
         return sorted(took - waited for took, waited in self.times_ms if waited)
 
     @property

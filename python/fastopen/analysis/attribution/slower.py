@@ -191,7 +191,7 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 
 
 def reason_between(
-    page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None = None
+    page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
     """Return why `after`, whose critical path is `path`, took longer than `before`; empty if unknown."""
     if before.plt_ns is None or after.plt_ns is None:
