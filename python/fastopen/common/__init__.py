@@ -1,1 +1,1 @@
-"""Helpers for all packages: errors, units, files, tables as data (`Grid`), and phrases for figures."""
+"""Provide helpers for all packages: errors, units, file access, tables, and text for figures."""

@@ -24,13 +24,13 @@ class Closing:
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
     """Delay SIGINT and SIGTERM until the block ends. Otherwise, a signal during a call of Popen could leave a
-    child process running. Outside the main thread, which handles Python's signals, do nothing."""
+    child process running. Do nothing in other threads: Python handles signals only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
+        number: signal.signal(number, lambda number, _: received.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
@@ -38,5 +38,5 @@ def interrupts_held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for held in came:
-            signal.raise_signal(held)
+        for delayed in received:
+            signal.raise_signal(delayed)

@@ -1,4 +1,4 @@
-"""Define errors for bad input and for limits of the machine: one line with place, fault and remedy."""
+"""Define the errors for bad input, and for requests that this machine cannot satisfy."""
 
 import difflib
 import errno
@@ -11,8 +11,9 @@ from typing import Final
 class InputError(Exception):
     """Unusable input from the user. The command line prints the error and exits with 2.
 
-    `place` names the file and the entry in it (`my.har: log.entries[17].request.url`). `message` describes
-    the fault. `remedy` is an action for the user, or empty if the message implies it."""
+    The text is one line: `PLACE: MESSAGE; REMEDY`. `place` names the file and the entry in it, such as
+    `my.har: log.entries[17].request.url`. `message` describes the fault. `remedy` is an action for the user,
+    or empty if the message implies it."""
 
     def __init__(self, message: str, place: str = "", remedy: str = "") -> None:
         super().__init__(message, place, remedy)
@@ -26,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors in one. The text has a line for each; the fields come from the first error."""
+    """Several InputErrors in one. The text has a line for each error. The fields are the first error's."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -39,7 +40,7 @@ class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
 
 @contextmanager
 def collected(problems: list[InputError]) -> Iterator[None]:
-    """Catch an InputError of the block and append it to `problems`, so that checks can continue."""
+    """Catch an InputError raised in the block and append it to `problems`, so that checks can continue."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Define tables as typed cells. Terminal, HTML, Markdown, LaTeX and CSV render them in their own ways."""
+"""Define tables independently of their output format: terminal, HTML, Markdown, LaTeX or CSV."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a table's cell. `tone` decides the colour: `good` for a certain improvement, such as a
-    shorter page load time, `bad` for the opposite."""
+    """The content of a cell. `tone` sets its colour: `good` marks a certain improvement, such as a shorter
+    page load time, and `bad` a certain deterioration."""
 
     text: str
     tone: Tone = ""
     aside: str = ""
-    """An addition to a figure, such as its interval. It goes below the figure if space is short."""
+    """An addition to a figure, such as a confidence interval. It goes below the figure if space is short."""
     mark: str = ""
     """A mark that follows the text, such as a dagger, and refers to a note."""
     short: str = ""
-    """The text to use instead if space is short."""
+    """A shorter text, used if space is short."""
     phrase: str = ""
-    """The text in a merged column of factors and in the subtitle, such as `RTT 20 ms`."""
+    """The value of a factor with its name, such as `RTT 20 ms`, for subtitles and merged columns."""
     value: Value = None
     """The exact value, for output that programs read."""
 
@@ -36,12 +36,12 @@ class Column:
     """A column of a table. `kind` is the content: names of the rows (key), factors, figures or words."""
 
     header: str
-    """The header. Only a terminal keeps its line breaks."""
+    """The header. Its line breaks are only kept in terminals."""
     kind: Kind = "figure"
     short: str = ""
-    """The header to use instead if space is short."""
+    """A shorter header, used if space is short."""
     answer: bool = False
-    """True for a column that readers look for first."""
+    """True for a main result, which reports show right after the keys and factors."""
     wraps: bool = False
     """True if the texts may wrap."""
     proof: bool = False
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def is_head(self) -> bool:
-        """Return True for keys and factors, which together name the subject of a row."""
+        """Return True for keys and factors, which together identify a row."""
         return self.kind in ("key", "factor")
 
 
@@ -82,7 +82,7 @@ class Grid:
 
     def hoist_common_factors(self) -> "Grid":
         """Return the table without columns of factors that have only one value. The subtitle lists these
-        factors. At least one column of a key or factor stays."""
+        factors. At least one column of keys or factors stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number

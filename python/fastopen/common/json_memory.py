@@ -8,13 +8,13 @@ from typing import Any, Final
 # runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
 # twice as much in addition.
 MAX_BYTES: Final = 160 * 2**20
-# The maximum number of decoded bytes for one character of text. In `[[…]]`, two characters are a list with
-# room for four values (88 bytes); the eight of `{"":[0]}` are an object, a list and a number (352 bytes).
+# The maximum memory for one character of text, in bytes. In `[[[…]]]`, each pair of brackets becomes a list
+# with room for four values (88 bytes). `{"":[0]}` becomes an object, a list and a number (352 bytes).
 A_CHARACTER: Final = 48
 # A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
-# Bytes of an object with up to five members, a list with room for four values, each further value or member,
-# half a string (for each quote), a pair, and a number.
+# Bytes of an object with up to five members, of a list with room for four values, of each further value or
+# member, of half a string (for each quote), of a pair, and of a number.
 _OBJECT: Final = 232
 _LIST: Final = 88
 _VALUE: Final = 72

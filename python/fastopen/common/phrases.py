@@ -64,14 +64,15 @@ def with_sign(value: float, digits: int = 1) -> str:
 
 
 def nonzero_with_sign(value: float) -> str:
-    """Format a difference with its sign: `+3.7`, `+0.04`; below 0.005 in size `<0.01`, at zero `0.0`."""
+    """Format a difference with its sign: `+3.7`, `+0.04`, `<0.01` for less than 0.005, `0.0` for zero."""
     if not value:
         return "0.0"
     return next((text for digits in (1, 2) if (text := with_sign(value, digits))[0] != "0"), "<0.01")
 
 
 def saves(values: Sequence[float]) -> str:
-    """Format savings: `saves 1.0 to 2.8 %`, `adds 3.0 %`, `changes page load time by -2.8 to +5.1 %`."""
+    """Format savings in percent: `saves 1.0 to 2.8 %`, `adds 3.0 %`, or `changes page load time by -2.8 to
+    +5.1 %` if some are positive and some negative."""
     low, high = round(min(values), 1), round(max(values), 1)
     if low < 0 < high:
         return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
@@ -93,9 +94,9 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or with `of_draws` `90 % of 30 draws 3.1 to 4.4`.
+    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or `n 2, too few for an interval` without a span.
 
-    Without a span, the text reports that there are too few pairs."""
+    With `of_draws`, `span` has 90 % of the results of `pairs` random samples of the uncertain inputs."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"

@@ -18,7 +18,7 @@ KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
 
 class StepFailedError(Exception):
-    """The failure of a program. The program's output is in the log."""
+    """Raised if a program fails. The program's output is in the log."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))

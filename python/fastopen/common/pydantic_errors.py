@@ -15,7 +15,7 @@ _PLAIN: Final = {"missing": "missing", "extra_forbidden": "unknown key"}
 _KINDS: Final[Mapping[Any, str]] = {dict: "an object", list: "a list", tuple: "a list"}
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]
-"""A list whose validation stops at the first error, since in a list of `{}` each item has several."""
+"""A list whose validation stops at the first error: in a long list of `{}`, each item has several errors."""
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:

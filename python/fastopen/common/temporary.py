@@ -17,7 +17,7 @@ def temporary_file() -> IO[bytes]:
 
 @contextmanager
 def filling() -> Iterator[None]:
-    """Convert an OSError of the block into a MachineError about a temporary file."""
+    """Convert an OSError raised in the block into a MachineError about a temporary file."""
     try:
         yield
     except OSError as error:

@@ -56,7 +56,7 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# The least width of a column of merged factors, if its longest word and half of its text are shorter.
+# A column of merged factors is at least this wide.
 WORDS_MIN: Final = 9
 # Numbers replace the columns of factors only if these are wider than this in total.
 COLUMNS_MIN: Final = 8
@@ -84,7 +84,7 @@ def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") 
 
 
 def fits(grid: Grid, width: int) -> bool:
-    return _least(_table(grid, LAYOUTS[0])) <= width
+    return _min_width(_table(grid, LAYOUTS[0])) <= width
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
@@ -96,13 +96,13 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
             numbers = _numbers(grid) if layout.numbered else {}
             shown = shown if layout.numbered and not numbers else _merged(shown, numbers)
         table = _table(shown, layout)
-        if _least(table) <= width:
+        if _min_width(table) <= width:
             break
     return table, layout
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the lines below a table: the words that its numbers replace, and the columns that it omits."""
+    """Yield the lines below a table: the texts that its numbers stand for, and the columns that it omits."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []
@@ -134,8 +134,8 @@ def _width(grid: Grid, number: int) -> int:
     return max(map(len, texts)) + 1
 
 
-def _least(table: Table) -> int:
-    """Return the least width of a table in characters. Wrapping columns count with their `min_width`."""
+def _min_width(table: Table) -> int:
+    """Return the minimum width of a table in characters. Wrapping columns count with their `min_width`."""
     pad = table.padding[1]
     columns = 0
     for column in table.columns:
@@ -146,7 +146,7 @@ def _least(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Return the table with factors merged into one column of words or numbers."""
+    """Return the table with its factors merged into one column: their texts, or else `numbers` for them."""
     factors = _merged_factors(grid)
     if not factors:
         return grid

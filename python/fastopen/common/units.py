@@ -23,7 +23,7 @@ _PREFIXES: Final = (("G", 10**9), ("M", 10**6), ("k", 10**3))
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read. The text describes the fault and the accepted formats."""
+    """Raised if a quantity cannot be parsed. The text describes the fault and the accepted formats."""
 
 
 def parse_duration_us(text: str) -> int:
