@@ -22,7 +22,7 @@ MAX_UNPACKED_BYTES: Final = 2**30
 # Size limit of one JSON value (a HAR entry with its body), archive member, or file of a mirror.
 MAX_PIECE_BYTES: Final = 64 * 2**20
 REMEDY: Final = "raise --max-unpacked if you trust the file"
-# Limit of searched text in bytes. Searches run at some GB/s, plus a fixed cost of _SEARCH_BYTES each.
+# Limit of searched text in bytes. A search runs at some GB/s. Its fixed cost counts as _SEARCH_BYTES.
 MAX_SEARCHED_BYTES: Final = 8 * 2**30
 _SEARCH_BYTES: Final = 50_000
 # A step takes some 3 us. Each file may use one step for each 512 bytes of the input's limit. With the default
@@ -43,7 +43,7 @@ _BLOCK: Final = 2**20
 
 @dataclass
 class Budget:
-    """The remaining budget for reading the input `place`."""
+    """The remaining budget for reading one input. `place` names the input in errors."""
 
     limit: int
     """Bytes that the input may unpack to in total."""

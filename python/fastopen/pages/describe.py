@@ -1,14 +1,15 @@
 """Collect facts about a page: totals, hosts, third parties, resource types, dependencies, notes."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 from publicsuffixlist import PublicSuffixList
 
+from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
-from fastopen.pages.model import Page, Resource
+from fastopen.pages.model import Page
 
 # Number of parallel connections that browsers open to an origin (also the default in jobs).
 CONNECTIONS_PER_HOST: Final = 6
@@ -63,30 +64,27 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
-        above = resource.initiator
-        depths.append(1 if above is None else depths[above] + 1)
-        chains.append(resource.processing_us + (0 if above is None else chains[above]))
+        parent = resource.initiator
+        depths.append(1 if parent is None else depths[parent] + 1)
+        chains.append(resource.processing_us + (0 if parent is None else chains[parent]))
     return depths, chains
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
     """Return facts about each host, in order of its first resource. Connections are counted per origin."""
-    by_host: defaultdict[str, list[Resource]] = defaultdict(list)
-    for resource in page.resources:
-        by_host[resource.host].append(resource)
     return [
         {
             "host": host,
-            "requests": len(asked),
-            "bytes_up": sum(r.request_header_bytes + r.request_body_bytes for r in asked),
-            "bytes_down": sum(r.response_header_bytes + r.body_bytes for r in asked),
+            "requests": len(resources),
+            "bytes_up": sum(r.request_header_bytes + r.request_body_bytes for r in resources),
+            "bytes_down": sum(r.response_header_bytes + r.body_bytes for r in resources),
             "connections": sum(
                 min(CONNECTIONS_PER_HOST, count)
-                for count in Counter(urls.origin_of(r.url) for r in asked).values()
+                for count in Counter(urls.origin_of(r.url) for r in resources).values()
             ),
-            "types": _counted(r.type for r in asked),
+            "types": _counted(r.type for r in resources),
         }
-        for host, asked in by_host.items()
+        for host, resources in grouped((r.host, r) for r in page.resources).items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Index a corpus: collect facts about every page of many files. Each process holds one file at a time."""
+"""Index a corpus: collect facts about every page of many files, in several processes."""
 
 import os
 import signal
@@ -22,8 +22,8 @@ COLUMNS: Final = (
     *("third_parties", "bytes_up", "bytes_down", "body_bytes", "server_think_us", "processing_us"),
     *("processing_us_longest_chain", "load_event_processing_us", "initiators", "digest"),
 )
-# Number of files that are submitted at once for each process. Results are yielded in order, so some of these
-# files may be finished while an earlier file is still being read.
+# Maximum number of files per process that are submitted and not yet yielded. Results are yielded in order, so
+# processes need other files to read while an earlier file is still being read.
 AHEAD: Final = 4
 
 

@@ -100,7 +100,8 @@ def _load(
         try:
             return import_folder(path, lenient=lenient, progress=progress)
         except NoPageError:
-            # This folder may be a run: the run of a packaged page is stored in a folder with the page's name.
+            # A run of a packaged page is stored in a folder with the page's name. If this is such a folder,
+            # the argument means the packaged page.
             if str(argument) not in packaged_pages():
                 raise
     elif path.exists():
@@ -146,8 +147,8 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Return the pages of a file. The URLs of a list are looked up in `library`. With None, a list is
-    refused: a file found in a library may be a list that names itself."""
+    """Return the pages of a file. The URLs of a list are looked up in `library`. If `library` is None, a list
+    is refused: this file is from a library, and the list might name itself."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -232,7 +233,7 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[InputError] = []
-        # Folders found so far that may be mirrors. Each is searched again for every URL.
+        # The folders found so far that may be mirrors. They are searched again for every URL.
         self._mirrors: list[Path] = []
         self._files = self._walk()
 

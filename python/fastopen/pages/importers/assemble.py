@@ -23,11 +23,12 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The cause of an exchange: the initiator's index (None for the root), the number of the initiator's body
-    bytes that must arrive first (None: all), and further facts."""
+    """The initiator of an exchange, and properties of the exchange that depend on the initiator."""
 
     by: int | None
+    """The initiator's index; None for the root."""
     at_bytes: int | None = None
+    """Number of the initiator's body bytes that must arrive before the request; None: all."""
     type: ResourceType | None = None
     """The exchange's type according to the initiator's reference; None if the reference does not show it."""
     way: str = "referenced"
@@ -59,7 +60,7 @@ def page_of(
     recording: Recording | None = None,
 ) -> ImportedPage:
     """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
-    initiator. The notes on these exchanges are added to `notes`, the notes on the recording."""
+    initiator. `notes` has the notes on the recording; the notes on these exchanges are added."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

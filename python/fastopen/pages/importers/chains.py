@@ -1,8 +1,8 @@
 """Link redirects and CORS preflights to the requests that the browser sent because of their responses."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from fastopen.common.grouping import grouped
 from fastopen.pages.importers.exchange import Exchange
 
 # Recorders round to ms and use several clocks: a request may seem to start this long before its cause ended.
@@ -14,12 +14,10 @@ _PREFLIGHT_HELD_MS = 30_000.0
 def link_chains(entries: Sequence[Exchange]) -> None:
     """Set `before` of the targets of redirects and of the requests that preflights allow. If such a request
     seems to start before the redirect or preflight ended, move its start to that end."""
-    by_url: defaultdict[str, list[Exchange]] = defaultdict(list)
-    for entry in sorted(entries, key=lambda e: (e.at.start, e.order)):
-        by_url[entry.url].append(entry)
+    by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
-            _follow(entry, (e for e in by_url[entry.location] if not e.is_preflight))
+            _follow(entry, (e for e in by_url.get(entry.location, ()) if not e.is_preflight))
         elif entry.is_preflight:
             _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
 
@@ -70,7 +68,7 @@ def in_time(entry: Exchange) -> tuple[float, int, int]:
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain that led to this entry, or this entry without a chain."""
+    """Return the first entry of the chain that led to this entry; this entry if no chain led to it."""
     return _first(entry)[0]
 
 

@@ -1,7 +1,6 @@
 """Coerce values of recordings that may be missing, of a wrong type (sizes as strings), or absurd."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,7 +10,6 @@ Pairs = Sequence[tuple[str, str]]
 # A day. No recording of a page lasts longer. Recorders write larger numbers for "never" and "unknown".
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
-_FRACTION: Final = re.compile(r"([.,]\d{6})\d+")
 _YEAR_9999_MS: Final = 253_402_300_000_000.0
 
 
@@ -76,12 +74,11 @@ def moment_ms(value: object) -> float | None:
         return found if found is not None and 0 < found < _YEAR_9999_MS else None
     if not isinstance(value, str):
         return None
-    cleaned = _FRACTION.sub(r"\1", value.strip())
     try:
-        parsed = datetime.fromisoformat(cleaned)
+        parsed = datetime.fromisoformat(value.strip())
     except ValueError:
         try:
-            parsed = parsedate_to_datetime(cleaned)
+            parsed = parsedate_to_datetime(value.strip())
         except (ValueError, IndexError, TypeError):
             return None
     if parsed.tzinfo is None:

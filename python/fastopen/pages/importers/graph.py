@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urljoin
 
+from fastopen.common.grouping import grouped
 from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.importers import coerce
@@ -31,9 +32,7 @@ class Graph:
 
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges
-        self.by_url: defaultdict[str, list[int]] = defaultdict(list)
-        for index, exchange in enumerate(exchanges):
-            self.by_url[exchange.url].append(index)
+        self.by_url = grouped((exchange.url, index) for index, exchange in enumerate(exchanges))
         # The exchanges found so far whose text cannot be unpacked, and the exchanges that links lead to.
         self.unreadable: set[int] = set()
         self.linked: set[int] = set()
@@ -78,9 +77,9 @@ class Graph:
                     edges[target] = edge
                     waiting.append(target)
 
-    def of_links(self, started: Iterable[int]) -> set[int]:
-        """Return the indices of exchanges on other pages of a crawl: those in `started`, the link targets
-        found so far, and all exchanges to which these lead. Empty if `started` is empty."""
+    def on_other_pages(self, started: Iterable[int]) -> set[int]:
+        """Return the indices of exchanges on other pages of a crawl: the exchanges in `started`, the link
+        targets found so far, and all exchanges to which they lead. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -153,7 +152,8 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Add exchanges whose URLs occur in a text of the page, such as a script. Return their indices."""
+        """Add to `edges` the exchanges whose URLs occur in a text of the page, such as a script. Return their
+        indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -46,8 +46,8 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return a list with each entry's initiator (None for the root) and the evidence for it (a key of
-        notes.SENTENCES), and the value of `initiators` for the page."""
+        """Return (initiator, evidence) of each entry, and the page's value of `initiators`. Each initiator
+        is an index (None for the root), its evidence a key of notes.SENTENCES."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -93,7 +93,7 @@ class InitiatorResolver:
         while index in self._targets and self._entries[index].is_redirect:
             index = self._targets[index]
         if index != first:
-            self._targets[first] = index  # shortens the way for later calls
+            self._targets[first] = index  # path compression for later calls
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:

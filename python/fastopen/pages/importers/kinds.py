@@ -19,7 +19,7 @@ RECORDED: Final[dict[str, ResourceType]] = {
 }  # fmt: skip
 # Types of requests that neither an element nor a frame makes. The load event waits only for elements and
 # frames (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's requests.
-_ASKED_FOR_BY_NO_ELEMENT: Final = frozenset([
+_TYPES_WITHOUT_ELEMENT: Final = frozenset([
     "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
     "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
 ])  # fmt: skip
@@ -30,7 +30,7 @@ _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "image": "image", "font": "font", "empty": "xhr", "audio": "media", "video": "media", "track": "media",
     "manifest": "other", "report": "other", "object": "other", "embed": "other",
 }  # fmt: skip
-_DESTINATIONS_OF_NO_ELEMENT: Final = frozenset([
+_DESTINATIONS_WITHOUT_ELEMENT: Final = frozenset([
     "empty", "manifest", "report", "worker", "sharedworker", "serviceworker",
 ])  # fmt: skip
 _SUFFIXES: Final[dict[str, ResourceType]] = {
@@ -101,9 +101,9 @@ def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) 
     """Return True if an element or a frame made the request, so that the load event waits for the resource.
     `of_type` is the result of `type_of`."""
     if recorded is not None:
-        return recorded not in _ASKED_FOR_BY_NO_ELEMENT
+        return recorded not in _TYPES_WITHOUT_ELEMENT
     destination = destination_of(sent)
-    return of_type != "xhr" if destination is None else destination not in _DESTINATIONS_OF_NO_ELEMENT
+    return of_type != "xhr" if destination is None else destination not in _DESTINATIONS_WITHOUT_ELEMENT
 
 
 def destination_of(sent: Pairs) -> str | None:

@@ -29,7 +29,7 @@ from fastopen.pages.recording import ImportedPage
 _BEGINNING: Final = re.compile(rb"\n[\x02-\x40][0-9a-fA-F.:%]{2,64}\x10")
 _HTTPS: Final = 2
 _DEFAULT_PORTS: Final = {1: 80, _HTTPS: 443}
-_FORM: Final = """
+_SCHEMA: Final = """
 name: "fastopen/http_record.proto" package: "MahimahiProtobufs" syntax: "proto2"
 message_type {
   name: "HTTPHeader"
@@ -58,7 +58,7 @@ def request_response() -> Any:
     """Return the Protobuf class of mm-webrecord's files. It declares strings as bytes and enumerations as
     numbers, which have the same encoding."""
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(_FORM, descriptor_pb2.FileDescriptorProto()))
+    pool.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))
 
 

@@ -73,7 +73,7 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of navigations (Sec-Fetch-Dest, sent since 2020), or else of the first document."""
+    """Return the indices of navigations (Sec-Fetch-Dest), or else that of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or [_head(graph, first)]
 

@@ -1,10 +1,10 @@
 """Build pages from recordings with times: initiators, processing, think times, phases and the network."""
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.assemble import Edge, check_size, page_of
@@ -31,7 +31,7 @@ _WINDOW_MS: Final = 200.0
 # If a body arrives in less time than this, the network may explain the whole time.
 _SLOW_BODY_MS: Final = 500.0
 # The network explains a time if it accounts for at least this fraction of the time.
-_UNEXPLAINED: Final = 0.5
+_EXPLAINED_SHARE: Final = 0.5
 
 
 def page_with_times(
@@ -46,10 +46,10 @@ def page_with_times(
         _fetched_ahead(ordered[0], head, notes)
     load_at = _load_event(ordered, document, head, notes)
     round_trips = _round_trips(ordered, notes)
-    crossed = tuple(_crossed(ordered))
+    network_times = tuple(_network_times(ordered))
     notes["preflight"] += sum(one.is_preflight for one in ordered)
     notes["not_modified"] += sum(one.status == 304 for one in ordered)
-    servers = _Servers(ordered, crossed, known=head.network is not None)
+    servers = _Servers(ordered, network_times, known=head.network is not None)
     ends = chains.ends(ordered)
     fired_at = _fired(ordered, ends, load_at)
     phases: list[Phase] = []
@@ -89,7 +89,7 @@ def page_with_times(
         load_event_processing_us=_event_processing(load_at, ended, notes),
         recorded_plt_us=None if plt_ms is None else _us(plt_ms),
         recording=Recording(
-            exchanges=crossed,
+            exchanges=network_times,
             round_trip_ms=round_trips,
             load_event_ms=plt_ms,
             down_bit_per_s=head.down_bit_per_s,
@@ -152,13 +152,8 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
     response takes a round trip. For a host without a recorded handshake, it is this percentile; with fewer
     than three waits, at most the median RTT of the hosts with a handshake.
     """
-    connects: defaultdict[str, list[float]] = defaultdict(list)
-    waits: defaultdict[str, list[float]] = defaultdict(list)
-    for one in exchanges:
-        if one.at.tcp:
-            connects[one.host].append(one.at.tcp)
-        if one.at.wait and not one.pushed:
-            waits[one.host].append(one.at.wait)
+    connects = grouped((one.host, one.at.tcp) for one in exchanges if one.at.tcp)
+    waits = grouped((one.host, one.at.wait) for one in exchanges if one.at.wait and not one.pushed)
     low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
     known = {h: min([min(c), *([low[h]] if h in low else [])]) for h, c in connects.items()}
     usual = sorted(known.values())[(len(known) - 1) // 2] if known else None
@@ -167,11 +162,11 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
         if host not in found:
             notes.add("rtt")
             guess = low.get(host, 0.0)
-            found[host] = min(guess, usual) if usual is not None and len(waits[host]) < 3 else guess
+            found[host] = min(guess, usual) if usual is not None and len(waits.get(host, ())) < 3 else guess
     return found
 
 
-def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
+def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
     """Yield the times of each exchange on the recorder's network. An exchange without a recorded HTTP version
     gets HTTP/2 if its connection carried several requests at once."""
     shared = _shared_connections(ordered)
@@ -202,10 +197,9 @@ def _crossed(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
 
 def _shared_connections(exchanges: Sequence[Exchange]) -> set[str]:
     """Return the recorder's names of the connections that carried several requests at once."""
-    spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for one in exchanges:
-        if one.connection is not None:
-            spans[one.connection].append((one.at.sent, one.at.end))
+    spans = grouped(
+        (one.connection, (one.at.sent, one.at.end)) for one in exchanges if one.connection is not None
+    )
     return {connection for connection, carried in spans.items() if _overlaps(sorted(carried))}
 
 
@@ -311,7 +305,7 @@ class _Servers:
             if number != index and self._hosts[number] == self._hosts[index] and other.multiplexed
         )
         carried_ms = sum(others) * 8000 / self._filled
-        return max(0.0, thought - carried_ms) if carried_ms >= _UNEXPLAINED * thought else thought
+        return max(0.0, thought - carried_ms) if carried_ms >= _EXPLAINED_SHARE * thought else thought
 
     def sending(self, index: int, round_trip_ms: float) -> float:
         """Return the time in ms in which the server sent the body; 0 if it is short or due to the network."""
@@ -322,7 +316,7 @@ class _Servers:
         rounds = slow_start_rounds(one.received_bytes)
         arrived = sum(_overlap(x, one.first_byte, one.end) * x.received_bytes for x in self._exchanges)
         explained_ms = rounds * round_trip_ms + arrived * 8000 / self._reached
-        return received_ms if explained_ms < _UNEXPLAINED * received_ms else 0.0
+        return received_ms if explained_ms < _EXPLAINED_SHARE * received_ms else 0.0
 
 
 def _overlap(exchange: RecordedExchange, begin: float, end: float) -> float:

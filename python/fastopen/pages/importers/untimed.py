@@ -54,7 +54,7 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
-    others = graph.of_links((graph.linked | unasked) - placed) - placed
+    others = graph.on_other_pages((graph.linked | unasked) - placed) - placed
     their_urls = {graph.exchanges[i].url for i in others}
     for index, exchange in enumerate(graph.exchanges):
         if index in placed or index in others or exchange.referer in their_urls:

@@ -9,7 +9,6 @@ import logging
 import mmap
 import re
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParserException
 
 from fastopen.common.errors import InputError
+from fastopen.common.grouping import grouped
 from fastopen.common.temporary import temporary_file
 from fastopen.pages import budget
 from fastopen.pages import url as urls
@@ -138,14 +138,12 @@ class Archive:
         """Return responses with their requests as exchanges, in order of the responses' dates."""
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
-        by_url: defaultdict[str, list[_Record]] = defaultdict(list)
-        for request in reversed(self._requests):
-            by_url[request.url].append(request)
+        by_url = grouped((request.url, request) for request in reversed(self._requests))
         found = []
         for response, stored in sorted(self._responses, key=lambda pair: _moment(pair[0])):
             asked = by_response.get(response.get("WARC-Record-ID"))
             asked = asked or by_id.get(response.get("WARC-Concurrent-To"))
-            if asked is None and by_url[response.url]:
+            if asked is None and by_url.get(response.url):
                 asked = by_url[response.url].pop()
             made = self._exchange(response, asked, stored)
             if made is not None:

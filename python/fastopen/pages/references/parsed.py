@@ -17,7 +17,8 @@ from lxml import etree
 from fastopen.pages import budget
 from fastopen.pages.model import ResourceType
 
-# Bytes of HTML that are parsed at once, and so the resolution of positions: little compared with a segment.
+# Number of bytes of HTML that are parsed at once. It is the resolution of positions, and small compared with
+# a TCP segment.
 _STEP_BYTES: Final = 128
 # Elements whose content makes no requests in a browser that runs scripts.
 _SILENT: Final = frozenset(["noscript", "template"])

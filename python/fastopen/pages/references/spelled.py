@@ -1,4 +1,4 @@
-"""Search texts for URLs, also if the texts spell them relative, shortened or escaped.
+"""Search texts for URLs, including relative, shortened and escaped spellings.
 
 NameIndex reads each text only once for all URLs, so that the time grows linearly with the length of texts.
 """
@@ -19,7 +19,8 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset in bytes after `url` in the text of the resource at `base`; None if it is not there.
+    """Return the offset in bytes at which `url` ends in the text of the resource at `base`; None if the text
+    does not contain it.
 
     These spellings are tried in order: the URL without its scheme; without scheme and the parts that change
     from load to load (queries, and advertisers' parameters after `;`); path and query, because scripts

@@ -260,7 +260,7 @@ def _tcp(
 
 
 def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> StoredBody | None:
-    """Return the content, unchanged or in the body's charset, if its size is then `body_bytes`, else None."""
+    """Return the content, as it is or in the charset of `mime`, if it has `body_bytes` bytes; else None."""
     if content is None or not body_bytes:
         return None
     if content.length == body_bytes:

@@ -71,7 +71,7 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
         for each, of_page in _split(page, entries_of, page_notes)
     ]
     if not usable:
-        raise _nothing_crossed(place, [of_page for _, of_page in found])
+        raise _no_request_error(place, [of_page for _, of_page in found])
     usable = _with_documents(usable, place, notes, lenient=lenient)
     stem = stem_of(place, (".gz", ".json", ".zip", ".har"))
     pages = []
@@ -118,7 +118,7 @@ def _is_timed(entry: object) -> bool:
     return "startedDateTime" in raw or bool(coerce.mapping(raw.get("timings"))) or "_load_start" in raw
 
 
-def _nothing_crossed(place: str, notes: Sequence[Notes]) -> InputError:
+def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
     """Return an error with the reasons why a load cannot repeat any request of the file."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
@@ -167,7 +167,7 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
         pages = {ref: PageHead(ref) for ref in refs if ref is not None}
     if not pages:
         return [PageHead("", members=list(range(len(entries))))]
-    # Of pages with the same start, the first is sorted last, so that bisection finds it.
+    # The first of several pages with the same start is sorted last, so that bisection finds it.
     listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
     starts = sorted((started, number, name) for started, number, name in listed if started is not None)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
@@ -241,11 +241,11 @@ def _read(
         if entry is not None:
             entries.append(entry)
             previous = entry.at.start
-    _pull_in(entries, notes)
+    _move_wrong_starts(entries, notes)
     return _without_cached(entries, raws, notes), notes
 
 
-def _pull_in(entries: Sequence[Exchange], notes: Notes) -> None:
+def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
     """Move entries that start over a day from the median (a broken clock) to the previous entry's start."""
     starts = sorted(entry.at.start for entry in entries)
     middle = starts[len(starts) // 2] if starts else 0.0

@@ -143,7 +143,7 @@ def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: No
                 0, transferred - (coerce.size(response.get("headersSize")) or _written(parts.got) + 17)
             )
     if whole:
-        # If old versions of Chrome do not know the saving, they write a saving larger than the content.
+        # If old versions of Chrome do not know how much compression saved, they write more than the content.
         saved = coerce.size(parts.content.get("compression")) or 0
         if saved > whole:
             saved = 0

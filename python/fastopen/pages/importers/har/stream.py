@@ -47,7 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read about as much text as is unparsed. Raises InputError if a value is too long or too large."""
+        """Read more text, about as much as is unparsed. Raises InputError if a value is too long or large."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
