@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector in the block. With a million loads in memory, collections take seconds."""
+    """Pause the garbage collector during the block: with a million loads in memory, it would take seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:

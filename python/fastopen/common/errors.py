@@ -55,7 +55,7 @@ def raise_all(problems: Sequence[InputError]) -> None:
 
 def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
     """Return a remedy: `did you mean NAME?` with the most similar known name, or `otherwise` if no name is
-    similar. `kind` goes before the name."""
+    similar. `kind` is inserted before NAME."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])

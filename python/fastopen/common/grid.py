@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` is the content: names of the rows (key), factors, figures or words."""
+    """A column of a table. `kind` is the type of its entries: row names (key), factors, figures or words."""
 
     header: str
     """The header. Its line breaks are only kept in terminals."""

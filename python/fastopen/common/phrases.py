@@ -8,7 +8,7 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 
 def time(milliseconds: float) -> str:
-    """Format a time: `62 ms`, `0.4 ms`, `2.69 s`, with a true minus sign."""
+    """Format a time: `62 ms`, `0.4 ms`, `2.69 s`. Negative times have a true minus sign (U+2212)."""
     size = abs(milliseconds)
     sign = MINUS if milliseconds < 0 else ""
     if size >= 1000:
@@ -36,12 +36,6 @@ def change(milliseconds: float) -> str:
 def percent(value: float) -> str:
     """Format a percentage without its sign: `3.7 %` for 3.7 and for -3.7."""
     return f"{abs(value):.1f}{NBSP}%"
-
-
-def percents(values: Sequence[float]) -> str:
-    """Format the range of percentages of 0 or more: `3.7 %`, or `1.2 to 3.7 %`."""
-    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values)))
-    return f"{' to '.join(ends)}{NBSP}%"
 
 
 def signed(value: float) -> str:
@@ -76,11 +70,11 @@ def saves(values: Sequence[float]) -> str:
     low, high = round(min(values), 1), round(max(values), 1)
     if low < 0 < high:
         return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
-    return f"{'adds' if low < 0 else 'saves'} {percents([*map(abs, values)])}"
+    return f"{'adds' if low < 0 else 'saves'} {span([*map(abs, values)], '%')}"
 
 
 def share(fraction: float) -> str:
-    """Format 0.12 as `12 %`; shares below 10 % have a decimal."""
+    """Format 0.12 as `12 %`; shares below 10 % have one decimal place."""
     return f"{100 * fraction:.0f}{NBSP}%" if fraction >= 0.1 else f"{100 * fraction:.1f}{NBSP}%"
 
 

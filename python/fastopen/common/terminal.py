@@ -120,7 +120,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map each distinct text of the merged factors to a number from 1; empty if their columns are narrow."""
+    """Number the distinct texts of the merged factors from 1. Return {} if numbers would save no space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -146,7 +146,8 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Return the table with its factors merged into one column: their texts, or else `numbers` for them."""
+    """Return the table with all factors but the last merged into one column. Its entries are the texts of the
+    factors, or the numbers of these texts if `numbers` is not empty."""
     factors = _merged_factors(grid)
     if not factors:
         return grid

@@ -135,7 +135,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack the first bytes of a gzip file to at most `most` bytes (0: all); empty if they are not gzip."""
+    """Unpack `data`, the start of a gzip file, to at most `most` bytes (0: all); empty if it is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:

@@ -168,7 +168,7 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise InputError, which names the format, if the text has a format that users pass by mistake."""
+    """Raise InputError if the text has a format that users pass by mistake. The error names the format."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):

@@ -28,7 +28,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate in any window, in bit/s; None if it is not sustained or nothing arrived."""
+    """Return the highest rate of arrivals in any window, in bit/s; None if it is not sustained, or if nothing
+    arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -37,8 +38,8 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """Return the highest rate in any window, in bit/s; None if nothing arrived. The link's rate is at least
-    as high. Each response is assumed to arrive evenly between its first and its last byte."""
+    """Return the highest rate of arrivals in any window, in bit/s; None if nothing arrived. The link's rate
+    is at least as high. Each response is assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
     # A response is a step if it came at once. Otherwise it is a ramp: its slope in bytes per ms is added at
     # its first byte and subtracted at its end.

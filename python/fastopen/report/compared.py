@@ -26,9 +26,9 @@ from fastopen.common.phrases import (
     change,
     listed,
     nonzero_with_sign,
-    percents,
     plural,
     signed,
+    span,
     with_sign,
 )
 from fastopen.common.terminal import STYLES, filled, tabled
@@ -131,7 +131,7 @@ def verdict_line(compared: RunComparison) -> str:
     for outcome in (Outcome.SLOWER, Outcome.FASTER):
         found = [cell.plt.percent for cell in cells if cell.outcome is outcome and cell.plt]
         if known := [abs(percent) for percent in found if percent is not None]:
-            parts.append(f"{outcome} in {len(known)} of {plural(len(cells), 'cell')} (by {percents(known)})")
+            parts.append(f"{outcome} in {len(known)} of {plural(len(cells), 'cell')} (by {span(known, '%')})")
     parts += [
         f"{outcome} in {counts[outcome]}"
         for outcome in (Outcome.SAME, Outcome.HARDLY, Outcome.UNCLEAR, Outcome.UNKNOWN)

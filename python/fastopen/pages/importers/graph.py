@@ -47,15 +47,15 @@ class Graph:
         self._nameable = lru_cache(maxsize=None)(lambda index: self._names.named_in(self._text(index) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Return the edges, by index, of all exchanges that the root leads to by redirects, references or
-        URLs in texts. Each exchange comes after its initiator."""
+        """Map each exchange that the root leads to, by redirects, references or URLs in texts, to its edge.
+        Each exchange comes after its initiator."""
         edges = self.named(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
     def named(self, root: int) -> dict[int, Edge]:
-        """Return the edges of all exchanges that the root leads to by redirects and references only."""
+        """Map each exchange that the root leads to, by redirects and references only, to its edge."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
@@ -105,7 +105,7 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return (target, edge) of each reference, in text order. Also store links and alternatives."""
+        """Return (target, edge) of each reference, in text order. Add to `linked` and `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

@@ -137,8 +137,9 @@ class InitiatorResolver:
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the index of the document that the entry belongs to, by its Referer or WebPageTest's
-        `_documentURL`; otherwise of the main document. Return 0 for entries up to the main document."""
+        """Return the index of the document that the entry belongs to: the document that its Referer or
+        WebPageTest's `_documentURL` names, or else the main document. Return 0 for entries up to the main
+        document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]

@@ -21,7 +21,6 @@ from fastopen.common.phrases import (
     capitalised,
     decapitalised,
     listed,
-    percents,
     plural,
     saves,
     span,
@@ -162,7 +161,7 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
         if len(cells) == 1 and cells[0].varied and cells[0].interval is not None:
             over = f"90{NBSP}% of" if cells[0].pairs >= FULL_MIN else "all"
             aside = f"{span(cells[0].interval, '%')} over {over} samples; {aside}"
-        amount = f"{percents([*map(abs, savings)])} ({aside})"
+        amount = f"{span([*map(abs, savings)], '%')} ({aside})"
         return f"saves {amount}{where}" if effect is Effect.REDUCES else f"adds {amount}{where}"
     if effect is Effect.UNKNOWN:
         return f"has too few valid repeats{where} for a verdict"

@@ -215,7 +215,7 @@ def _spent(timings: Mapping[str, float | None]) -> float:
 
 
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
-    """Return the times of an entry by WebPageTest; None for other entries.
+    """Return the times of an entry that WebPageTest wrote; None for other entries.
 
     In such an entry, startedDateTime is when the request was sent. Other times have fields of their own, in
     ms since the page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when
@@ -278,7 +278,7 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 def is_cached(parts: Parts, times: Times, timed: bool) -> bool:
     """Return True if the response is from the recorder's cache.
 
-    Chrome marks such entries (`_fromCache`), or writes a content but a transfer of 0 bytes; its oldest
+    Chrome marks such entries (`_fromCache`), or writes content with a transfer of 0 bytes; its oldest
     versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
     0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
     is True if the file has entries with network times.

@@ -52,7 +52,7 @@ def read_har(
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
     """Return the pages of a decoded HAR whose entries have already gone through a BodyStripper. `notes`
-    contains what was noted when the file was read. Raises InputError."""
+    has the notes from reading the file. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -132,7 +132,7 @@ def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[PageHead, list[Exchange], Notes]]:
-    """Return the pages with a document. If there is none, return all if `lenient`, else raise InputError."""
+    """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -223,7 +223,7 @@ def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> st
 def _read(
     page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that crossed the network, in file order with redirects linked, and notes."""
+    """Return the page's entries that used the network, in file order with redirects linked, and notes."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
