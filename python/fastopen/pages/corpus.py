@@ -40,7 +40,7 @@ class Choice(BaseModel):
 
     @field_validator("where")
     @classmethod
-    def _can_be_read(cls, text: str) -> str:
+    def _check_where(cls, text: str) -> str:
         if text.strip():
             try:
                 Where(text, KINDS)

@@ -14,6 +14,7 @@ from fastopen.pages.model import Page
 # Number of parallel connections that browsers open to an origin (also the default in jobs).
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
+_suffixes: Final = cache(PublicSuffixList)
 
 
 def summary(page: Page) -> dict[str, Any]:
@@ -93,11 +94,6 @@ def registrable_domain(host: str) -> str:
     registrable domain, such as an IP address, is returned unchanged. publicsuffixlist has its own copy of the
     Public Suffix List, so no network is needed."""
     return host if urls.is_address(host) else _suffixes().privatesuffix(host) or host
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()
 
 
 def third_parties(page: Page) -> dict[str, int]:

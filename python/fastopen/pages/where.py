@@ -29,7 +29,7 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_OF_TEXTS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+_TEXT_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.In: lambda part, whole: part in whole,
     ast.NotIn: lambda part, whole: part not in whole,
 }
@@ -88,18 +88,18 @@ class Where:
             case ast.Constant(value=str() as text):
                 return "text", lambda _: text
             case ast.BoolOp(op=op, values=values):
-                parts = [self._of_kind(one, "condition") for one in values]
+                parts = [self._reader_of(one, "condition") for one in values]
                 every = all if isinstance(op, ast.And) else any
                 return "condition", lambda facts: every(part(facts) for part in parts)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                inner = self._of_kind(operand, "condition")
+                inner = self._reader_of(operand, "condition")
                 return "condition", lambda facts: not inner(facts)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                number_of = self._of_kind(operand, "number")
+                number_of = self._reader_of(operand, "number")
                 return "number", lambda facts: -number_of(facts)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 work_out = _ARITHMETIC[type(op)]
-                first, second = self._of_kind(left, "number"), self._of_kind(right, "number")
+                first, second = self._reader_of(left, "number"), self._reader_of(right, "number")
                 return "number", lambda facts: work_out(first(facts), second(facts))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return "condition", self._comparison([left, *others], ops)
@@ -112,7 +112,7 @@ class Where:
         links = []
         for number, op in enumerate(ops):
             (left_kind, left), (right_kind, right) = read[number : number + 2]
-            compare = (_COMPARISONS | (_OF_TEXTS if right_kind == "text" else {})).get(type(op))
+            compare = (_COMPARISONS | (_TEXT_COMPARISONS if right_kind == "text" else {})).get(type(op))
             if compare is None or "condition" in (left_kind, right_kind):
                 raise self._fault(f"{self._written(nodes[number])} cannot be compared in this way", EXAMPLE)
             if left_kind != right_kind:
@@ -121,7 +121,7 @@ class Where:
             links.append((left, compare, right))
         return lambda facts: all(compare(left(facts), right(facts)) for left, compare, right in links)
 
-    def _of_kind(self, node: ast.expr, wanted: Kind) -> Reader:
+    def _reader_of(self, node: ast.expr, wanted: Kind) -> Reader:
         kind, reader = self._read(node)
         if kind != wanted:
             raise self._fault(f"{self._written(node)} is a {kind}, not a {wanted}", EXAMPLE)

@@ -1,4 +1,4 @@
-"""Numbers written as words."""
+"""Figures formatted as text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Make small HARs for tests: entries and files with the fields that all recorders write, and changes."""
+"""Make small HARs for tests, with the fields that all recorders write."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def site() -> list[Answer]:
     ]
 
 
-# URL of the initiator of each URL.
+# Maps the URL of each resource to the URL of its initiator.
 INITIATORS = {
     "http://a.test/old": None,
     "http://a.test/": "http://a.test/old",

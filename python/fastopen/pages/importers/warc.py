@@ -140,7 +140,8 @@ class Archive:
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
         found = []
-        for response, stored in sorted(self._responses, key=lambda pair: _moment(pair[0])):
+        by_date = sorted(self._responses, key=lambda pair: coerce.moment_ms(pair[0].get("WARC-Date")) or 0.0)
+        for response, stored in by_date:
             asked = by_response.get(response.get("WARC-Record-ID"))
             asked = asked or by_id.get(response.get("WARC-Concurrent-To"))
             if asked is None and by_url.get(response.url):
@@ -361,10 +362,6 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
         body = without_chunks(body)
         notes.add("chunked")
     yield _Record(raw.rec_type, headers, head, body)
-
-
-def _moment(record: _Record) -> float:
-    return coerce.moment_ms(record.get("WARC-Date")) or 0.0
 
 
 def _body(raw: Any) -> bytes:

@@ -58,7 +58,7 @@ def test_what_was_not_got_is_not_kept() -> None:
 
 
 def test_without_a_date_the_recorders_clock_counts() -> None:
-    at_ms = 784_887_151_000.0  # DATE
+    at_ms = 784_887_151_000.0  # the time in DATE
     assert freshness_of("GET", 200, [DAY_LATER], at_ms).fresh_s == DAY
 
 

@@ -306,7 +306,7 @@ def test_whatever_is_done_to_an_archive_it_is_a_page_or_an_input_error(
 
 
 def tried(file: Path, lenient: bool) -> tuple[str | None, list[ImportedPage]]:
-    """Return the error with which the file is refused (None: read), and its pages."""
+    """Load a file. Return the text of the InputError (None: no error) and the pages."""
     try:
         return None, load_pages([file], lenient=lenient)
     except InputError as error:
