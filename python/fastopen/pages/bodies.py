@@ -18,14 +18,12 @@ class BodyStore:
     """Stores bodies to be read on demand. The temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(prefix="fastopen-")  # noqa: SIM115
+        self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="fastopen-")  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._end = 0
 
     def add(self, data: bytes) -> StoredBody:
         with filling():
-            if self._end + len(data) > _IN_MEMORY_BYTES:
-                self._file.rollover()
             self._file.seek(self._end)
             self._file.write(data)
         stored = StoredBody(self, self._end, len(data))

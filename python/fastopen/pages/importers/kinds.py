@@ -17,12 +17,6 @@ RECORDED: Final[dict[str, ResourceType]] = {
     "cspviolationreport": "other", "csp-violation-report": "other", "signedexchange": "other",
     "signed-exchange": "other", "prefetch": "other",
 }  # fmt: skip
-# Types of requests that neither an element nor a frame makes. The load event waits only for elements and
-# frames (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's requests.
-_TYPES_WITHOUT_ELEMENT: Final = frozenset([
-    "xhr", "fetch", "preflight", "eventsource", "ping", "beacon", "cspviolationreport",
-    "csp-violation-report", "manifest", "prefetch", "signedexchange", "signed-exchange",
-])  # fmt: skip
 # Values of Sec-Fetch-Dest: https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header
 _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "document": "document", "iframe": "document", "frame": "document", "style": "stylesheet",
@@ -30,6 +24,7 @@ _DESTINATIONS: Final[dict[str, ResourceType]] = {
     "image": "image", "font": "font", "empty": "xhr", "audio": "media", "video": "media", "track": "media",
     "manifest": "other", "report": "other", "object": "other", "embed": "other",
 }  # fmt: skip
+# Destinations of requests that neither an element nor a frame makes.
 _DESTINATIONS_WITHOUT_ELEMENT: Final = frozenset([
     "empty", "manifest", "report", "worker", "sharedworker", "serviceworker",
 ])  # fmt: skip
@@ -98,10 +93,11 @@ def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
 
 
 def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
-    """Return True if an element or a frame made the request, so that the load event waits for the resource.
+    """Return True if an element or a frame made the request. The load event waits only for such requests
+    (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's own requests.
     `of_type` is the result of `type_of`."""
     if recorded is not None:
-        return recorded not in _TYPES_WITHOUT_ELEMENT
+        return of_type not in ("xhr", "other")
     destination = destination_of(sent)
     return of_type != "xhr" if destination is None else destination not in _DESTINATIONS_WITHOUT_ELEMENT
 

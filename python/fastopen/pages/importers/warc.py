@@ -229,26 +229,25 @@ def _records(
         start = 0
         while start < len(mapped):
             budget.work(budget.ENTRY_STEPS)
-            window = _Window(mapped, start)
-            iterator = _Quiet(window)
+            mapped.seek(start)
+            iterator = _Quiet(mapped)
             at, url = start, ""
             try:
                 for raw in iterator:
                     budget.work(budget.ENTRY_STEPS)
-                    at = start + iterator.offset
+                    at = iterator.offset
                     if iterator.err_count:
                         raise ValueError("the bytes before it are not a record")
                     url = raw.rec_headers.get_header("WARC-Target-URI") or ""
                     progress(at, len(mapped))
                     yield from _read(raw, notes)
-                if mapped[start + iterator.offset :].strip():
+                if mapped[iterator.offset :].strip():
                     raise EOFError("the file ends in the middle of it")
                 progress(len(mapped), len(mapped))
                 return
             except _DAMAGE as error:
-                reached = start + iterator.offset
-                if reached > at:  # the damage is in the head of the next record
-                    at, url = reached, _url_at(mapped, reached)
+                if iterator.offset > at:  # the damage is in the head of the next record
+                    at, url = iterator.offset, _url_at(mapped, iterator.offset)
                 if not lenient:
                     named = f" ({url})" if url else ""
                     raise InputError(
@@ -274,7 +273,7 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
     INC_RECORD = ""
 
-    def __init__(self, file: io.RawIOBase) -> None:
+    def __init__(self, file: mmap.mmap) -> None:
         super().__init__(file, check_digests=False)
         self.reader = _Unpacked(file)
 
@@ -297,25 +296,6 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
         except zlib.error as error:
             raise zlib.error(f"gzip: {str(error).partition(': ')[2] or error}") from None
         return bytes(super()._decompress(data))
-
-
-class _Window(io.RawIOBase):
-    """A file object for the part of a mapped file from `start` to the end."""
-
-    def __init__(self, mapped: mmap.mmap, start: int) -> None:
-        self._mapped, self._at, self._start = mapped, start, start
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        end = len(self._mapped) if size < 0 else min(self._at + size, len(self._mapped))
-        data = self._mapped[self._at : end]
-        self._at = end
-        return data
-
-    def tell(self) -> int:
-        return self._at - self._start
 
 
 def _url_at(mapped: mmap.mmap, start: int) -> str:
