@@ -1,7 +1,8 @@
 """Write files atomically: a reader never sees an incomplete file."""
 
 import os
-import tempfile
+import secrets
+import stat
 from pathlib import Path
 
 
@@ -16,19 +17,15 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
         path.write_bytes(data)
         return
     path = path.resolve()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(created, "wb") as file:
             file.write(data)
-        os.chmod(temporary, path.stat().st_mode if path.exists() else 0o666 & ~_mask())
-        os.replace(temporary, path)
+        if mode is not None:
+            temporary.chmod(mode)  # the umask may have removed bits
+        temporary.replace(path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink()
         raise
-
-
-def _mask() -> int:
-    """Return the process's umask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -26,7 +26,6 @@ from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
-_BLOCK: Final = 2**16
 
 
 def http_exchange(
@@ -95,8 +94,4 @@ def without_chunks(body: bytes) -> bytes:
     """Remove chunked framing (RFC 9112 section 7.1) from a body. Return a body without framing unchanged."""
     # Charge the budget for line ends: each chunk has a line end, and takes some microseconds.
     budget.work(body.count(b"\n"))
-    reader = ChunkedDataReader(io.BytesIO(body))
-    parts = []
-    while part := reader.read(_BLOCK):
-        parts.append(part)
-    return b"".join(parts)
+    return bytes(ChunkedDataReader(io.BytesIO(body)).read())
