@@ -88,7 +88,7 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    table, layout = _table(grid, LAYOUTS[0]), LAYOUTS[0]
+    """Return the table in the first layout that fits into `width`, or else in the last, and the layout."""
     for layout in LAYOUTS:
         unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
         shown = grid.picked(unproven) if layout.bare else grid
