@@ -1,6 +1,5 @@
 """Read the results of jobs from a store. Run the jobs without a stored result, and store their results."""
 
-import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -28,7 +27,7 @@ from fastopen.engines.results_store import (
     with_name,
     without_name,
 )
-from fastopen.pages.bodies import RecordedBodies
+from fastopen.pages.bodies import bodies_digest
 
 
 def can_be_stored(job: Job) -> bool:
@@ -85,12 +84,7 @@ class StoredEngine:
         if not of_page:
             return ""
         if page not in self._bodies:
-            digest = hashlib.sha256()
-            heads = of_page.heads if isinstance(of_page, RecordedBodies) else {}
-            for kind, parts in (("body", of_page), ("head", heads)):
-                for index, data in sorted(parts.items()):
-                    digest.update(f"{kind} {index} {len(data)}\n".encode() + data)
-            self._bodies[page] = digest.hexdigest()
+            self._bodies[page] = bodies_digest(of_page)
         return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:

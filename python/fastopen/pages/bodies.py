@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -68,3 +69,14 @@ class RecordedBodies(Mapping[int, bytes]):
     def lengths(self) -> dict[int, int]:
         """Map each index to the length of its body in bytes, without reading the bodies."""
         return {index: stored.length for index, stored in self._stored.items()}
+
+
+def bodies_digest(bodies: Mapping[int, bytes]) -> str:
+    """Return the SHA-256 of a page's recorded bodies and response heads, in hexadecimal."""
+    digest = hashlib.sha256()
+    for index, body in sorted(bodies.items()):
+        digest.update(f"{index} {len(body)}\n".encode() + body)
+    heads = bodies.heads if isinstance(bodies, RecordedBodies) else {}
+    for index, head in sorted(heads.items()):
+        digest.update(f"head {index} {len(head)}\n".encode() + head)
+    return digest.hexdigest()

@@ -1,6 +1,5 @@
 """Restore the plan of a kept run, and compare the run with the requested experiment and bodies."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from fastopen.common.errors import InputError
 from fastopen.engines.base import Bodies
 from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
+from fastopen.pages.bodies import bodies_digest
 from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
@@ -61,16 +61,9 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Map the name of each page to the SHA-256 of its recorded bodies. Pages without bodies are omitted."""
-    digests = {}
-    for page, of_page in bodies.items():
-        if of_page:
-            digest = hashlib.sha256()
-            for index, body in sorted(of_page.items()):
-                digest.update(f"{index} {len(body)}\n".encode())
-                digest.update(body)
-            digests[page] = digest.hexdigest()
-    return digests
+    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Omit pages without
+    bodies."""
+    return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:

@@ -24,7 +24,9 @@ from fastopen.engines.host import WorldEngine
 from fastopen.experiments import Plan, make_plan
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page
+from fastopen.pages.bodies import BodyStore, RecordedBodies
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
+from fastopen.runs.resume import bodies_digests, check_bodies
 from fastopen.runs.store import DiskSync
 from runs.forked import forked
 
@@ -318,6 +320,17 @@ def test_recorded_bodies_are_read_again_where_they_were(fake_world: FakeWorld, t
     assert (refused.returncode, "inputs again" in refused.stderr) == (2, True)
     assert fastopen("resume", kept, moved).returncode == 0
     assert (tmp_path / "state" / "body").read_bytes() == b"hello"
+
+
+def test_other_recorded_bodies_or_heads_are_refused() -> None:
+    def recorded(body: bytes, head: bytes) -> dict[str, RecordedBodies]:
+        return {"my": RecordedBodies({0: BodyStore().add(body)}, {0: head})}
+
+    kept = bodies_digests(recorded(b"hello", b"a: b"))
+    check_bodies(kept, recorded(b"hello", b"a: b"), "run")
+    for other in (recorded(b"olleh", b"a: b"), recorded(b"hello", b"a: c"), recorded(b"hello", b"")):
+        with pytest.raises(InputError, match="other recorded bodies"):
+            check_bodies(kept, other, "run")
 
 
 HAR = {

@@ -127,7 +127,7 @@ def _only(asked: str, names: list[str]) -> str:
     """Return the name that equals `asked`, or the only one that begins with it. Raises MachineError."""
     if asked in names:
         return asked
-    meant = [name for name in names if name.startswith(asked)]
+    meant = [name for name in names if asked and name.startswith(asked)]
     if len(meant) == 1:
         return meant[0]
     if meant:

@@ -140,6 +140,8 @@ def test_the_kernel_of_a_package_is_found_and_stays(tmp_path: Path, monkeypatch:
 def test_a_removed_kernel_is_gone_and_the_others_stay() -> None:
     place = install("7.3.4-aaaaaaaa")
     install("6.12.9-bbbbbbbb")
+    with pytest.raises(MachineError, match="not found"):
+        kernels.remove("")
     assert invoke("remove", "7.3") == "7.3.4-aaaaaaaa: removed\n"
     assert not place.exists()
     assert names() == ["6.12.9-bbbbbbbb"]
