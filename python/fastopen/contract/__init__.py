@@ -1,4 +1,4 @@
-"""Define the world program's input (jobs) and output (records; docs/dev/contract.md), and client types."""
+"""Define the world program's input (jobs) and output (records), and the types of clients."""
 
 from fastopen.contract.client import Client
 from fastopen.contract.invalid_kinds import Invalid, InvalidKind

@@ -13,11 +13,11 @@ CertificateKind = Literal["ecdsa", "rsa", "ml-dsa-44", "ml-dsa-65", "slh-dsa-128
 
 # Size of a list of two signed certificate timestamps (SCTs) without signatures (RFC 6962 section 3.3).
 TIMESTAMPS_BYTES: Final = 124
-# Sizes of two public certificates without keys and signatures: 598 of the 908 bytes of a leaf with two
-# timestamps (Let's Encrypt, November 2024), and 506 of the 1,115 bytes of the intermediate E5.
+# Bytes of publicly trusted certificates without keys and signatures: 598 of 908 in a leaf with two timestamps
+# (Let's Encrypt, November 2024), and 506 of 1,115 in the intermediate E5.
 LEAF_BYTES: Final = 598
 STRUCTURE_BYTES: Final = LEAF_BYTES + 506
-# 23 hashes of SHA-256: the inclusion proof of a tree with up to eight million certificates
+# Inclusion proof of a tree with up to eight million certificates: 23 SHA-256 hashes
 # (draft-ietf-plants-merkle-tree-certs).
 PROOF_BYTES: Final = 23 * 32
 
@@ -39,14 +39,14 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the size in bytes of a leaf certificate, with two timestamps, and of its intermediate, plus the
-    difference between a CertificateVerify signature with `keys` and one with ECDSA."""
+    """Return the bytes of a leaf certificate with two timestamps and of its intermediate. Adds the bytes by
+    which a signature of `keys` in CertificateVerify is longer than the ECDSA signature that is sent."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures
 
 
-# Size of a leaf that has an inclusion proof instead of timestamps, a signature and an intermediate, minus the
-# ECDSA signature as in `_chain`. CHAIN_BYTES adds the key and the larger signature.
+# Bytes of a leaf in which an inclusion proof replaces timestamps, the CA's signature and the intermediate,
+# minus the ECDSA signature as in `_chain`. CHAIN_BYTES adds the key and the larger signature.
 _MERKLE_TREE: Final = LEAF_BYTES - TIMESTAMPS_BYTES + PROOF_BYTES - ECDSA.signature_bytes
 # Certificate Transparency logs sign timestamps with ECDSA today, also for RSA certificates.
 CHAIN_BYTES: Final[Mapping[CertificateKind, int]] = {

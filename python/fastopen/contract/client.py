@@ -65,8 +65,8 @@ class Client(Part):
     """True if a command sees only programs, libraries, fonts and certificates instead of all files of the
     machine (docs/security.md). Other kinds of clients always see only these files."""
     exit_codes: list[Annotated[int, Field(ge=1, le=255)]] = Field(default=[])
-    """Exit codes other than 0 that mean that a command has loaded the page. Some programs exit with a code
-    for HTTP errors, and a recorded page may contain such errors."""
+    """Exit codes other than 0 with which a command has still loaded the page. Some programs have an exit code
+    for HTTP errors, which a recorded page may contain."""
     profile: Literal["browser", "mget"] = "browser"
     """The order of the loader's requests. `browser`: as in a browser. `mget`: as in a parallel downloader
     that has a list of URLs. The profile also sets the next three settings if they are null."""

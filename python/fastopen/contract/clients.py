@@ -84,7 +84,7 @@ class ClientType:
     """Values of the setting `session` that the client supports (contract/origins.py)."""
     encrypts_lookups: bool = False
     """True if the client can query a resolver over TLS or HTTPS. The system's resolver uses cleartext."""
-    by_name_alone: frozenset[str] = frozenset()
+    only_by_name: frozenset[str] = frozenset()
     """HTTP versions and sessions that `--transports=all` omits, since some builds or commands lack them."""
     ours: bool = False
     """True if the client is part of fastopen: its sockets can be read, and it can get session tickets."""
@@ -97,12 +97,12 @@ class ClientType:
     the other address when the first does not answer (RFC 8305)."""
     loads_everything: bool = False
     """True if the client always requests each resource of the page and nothing else."""
-    meets_servers: bool = False
-    """True if the client works with an external server (`--server`), which does not report its requests."""
+    works_with_servers: bool = False
+    """True if the client works with an external server (`--server`), so it reports its requests itself."""
     deterministic: bool = True
-    """True if the client loads a page in the same way each time, unless other factors are random."""
+    """True if the client itself adds no randomness, so loads in virtual time can repeat exactly."""
     start_s: float = 0.0
-    """Seconds of real time that a load takes in addition to the page load time, on a core of its own."""
+    """Seconds of real time that a load takes beyond the page load time, with a core to itself."""
     virtual_load_s: float = 0.0
     """Seconds of processor time by which a load in virtual time takes longer than with the loader."""
     virtual_resource_s: float = 0.0
@@ -143,7 +143,7 @@ LOADER: Final = ClientType(
     chooses_address=False,
     reads_bodies=False,
     loads_everything=True,
-    meets_servers=True,
+    works_with_servers=True,
 )
 CHROMIUM: Final = ClientType(
     label="chromium",
@@ -177,14 +177,14 @@ COMMAND: Final = ClientType(
     " requests",
     http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
     sessions=frozenset({"none", "resumed", "early"}),
-    by_name_alone=frozenset({"3", "resumed", "early"}),
+    only_by_name=frozenset({"3", "resumed", "early"}),
 )
 _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
     """Return the type of a tool, whose label is also the name of its program and usually of its package."""
-    usual = {"package": label, "sessions": NO_SESSION, "by_name_alone": frozenset()}
+    usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 
 
@@ -199,7 +199,7 @@ _TOOLS: Final = (
         http_words={"3": "3-only"},
         http_features={"3": "HTTP3"},
         http_over_tls=frozenset({"1.0", "1.1", "2", "3"}),
-        by_name_alone=frozenset({"3"}),
+        only_by_name=frozenset({"3"}),
         # Before 8.0, curl fails at the second request on an HTTP/2 connection without TLS.
         http_in_the_clear=frozenset({"1.0", "1.1"}),
     ),

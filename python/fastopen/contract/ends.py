@@ -22,7 +22,7 @@ def check_ends(
     if tls is not None:
         message = f"fastopen cannot give {label} a session of an earlier visit"
         require(client, lambda one: tls.session in one.sessions, message, "--session=none", "tls.session")
-        if tls.of_another_time:
+        if tls.clock_is_ahead:
             message = f"fastopen cannot set the clock of {label} ahead of its tickets"
             require(client, lambda one: one.ours, message, "--ticket-state=valid", "tls.ticket_state")
     if origins.bodies == "recorded" and not client.type.reads_bodies:
@@ -38,7 +38,7 @@ def check_ends(
             raise conflict("one address for all hosts works only without TLS", clear_only, *keys)
     if origins.server is not None:
         message = f"fastopen does not run {label} against an external server"
-        require(client, lambda one: one.meets_servers, message, "drop --server", "origins.server")
+        require(client, lambda one: one.works_with_servers, message, "drop --server", "origins.server")
         if encrypted:
             keys = ("origins.server", "tls.version", "transports")
             raise conflict("an external server works only without TLS", clear_only, *keys)

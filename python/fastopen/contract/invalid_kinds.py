@@ -17,7 +17,7 @@ class InvalidKind(StrEnum):
     """A counter or a socket shows Fast Open although the transport does not use it."""
     NO_SYN_DATA = "no_syn_data"
     """A connection that carried requests and lost no packet had no data in its SYN. With cold cookies, only
-    connections count that were opened after a handshake with the same host had completed without loss."""
+    connections that were opened after a loss-free handshake with the same host are checked."""
     COOKIE_BEFORE_COLD = "cookie_before_cold"
     """The client held a cookie before the first connection to a host, although cookies should be cold."""
     NO_COOKIE_WHEN_WARM = "no_cookie_when_warm"
@@ -40,10 +40,10 @@ class InvalidKind(StrEnum):
     data although it should reject early data."""
     NO_EARLY_DATA = "no_early_data"
     """The origin read early data before the handshake was complete on fewer connections to a host than the
-    client had tickets. Only connections count that lost nothing and whose first request was safe, fitted into
-    a SYN with data, and was ready before the handshake was complete."""
+    client had tickets. This is not expected of connections that lost a packet, or whose first request was
+    not safe, did not fit into a SYN with data, or was not ready before the handshake was complete."""
     ANSWER_HELD = "answer_held"
-    """An origin held its response to early data back until the handshake was complete: no time was saved."""
+    """An origin held back its response to early data until the handshake was complete. No time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
     """A connection's first response came before the round trips that its first flight needs were over."""
     FIRST_BYTE_LATE = "first_byte_late"
@@ -60,7 +60,7 @@ class InvalidKind(StrEnum):
     NO_LISTENER_QUEUE = "no_listener_queue"
     """A listener of an external server accepted connections and has no Fast Open queue."""
     NO_QUIC = "no_quic"
-    """A connection with requests is not QUIC although its host speaks HTTP/3, or the other way round."""
+    """A connection with requests is not QUIC although its host speaks HTTP/3, or the reverse."""
     PACKETS_DISAGREE = "packets_disagree"
     """An end of a QUIC connection received more packets of a type than the other end sent, or none of the
     connection's packets reached the origin's socket."""

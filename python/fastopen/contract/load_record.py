@@ -50,7 +50,7 @@ class Request(RecordPart):
     connection: Count | None
     """The id of the connection that carried the request."""
     queued_ns: Nanoseconds | None
-    """The time at which the resource was known and the client's processing before the request was over."""
+    """The time at which the client knew of the resource and had finished the preceding processing."""
     connect_start_ns: Nanoseconds | None
     """The time at which the connection was opened; null unless the request was the connection's first."""
     connected_ns: Nanoseconds | None
@@ -258,7 +258,7 @@ class Frame(RecordPart):
 
 
 class Browser(RecordPart):
-    """A browser's measurements beyond requests. Times are in nanoseconds since the navigation's start."""
+    """A browser's measurements other than requests. Times are in nanoseconds since the navigation's start."""
 
     product: str
     load_event_ns: Nanoseconds

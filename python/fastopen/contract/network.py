@@ -24,7 +24,7 @@ Ip = Literal["4", "6", "4+6"]
 IP_HEADER_BYTES: Final[dict[Ip, int]] = {"4": 20, "6": 40, "4+6": 40}
 # RFC 8200 section 5. Linux switches IPv6 off on interfaces with a smaller MTU.
 IPV6_MTU_MIN_BYTES: Final = 1280
-# Size of the smallest datagram that each path must carry for QUIC: 1200 bytes and the UDP header.
+# QUIC works only on paths that carry UDP datagrams of this size: a payload of 1200 bytes and the UDP header.
 QUIC_UDP_BYTES: Final = 1208
 # Kinds of name lookups that use TLS.
 ENCRYPTED_NAMES: Final = ("dot", "doh")
@@ -77,7 +77,7 @@ class LinkDirection(Part):
     that wait too long (RFC 8289), `fq_codel` uses codel in a queue for each flow (RFC 8290). `drr` has a
     queue of `queue_bytes` for each flow, without codel, and serves the queues in turn, by bytes."""
     loss: Annotated[float, Field(ge=0, le=LOSS_MAX)] = 0.0
-    """The probability of a packet's random loss."""
+    """The probability that a packet is lost at random."""
     jitter: Annotated[dict[Distribution, JitterUs], Field(min_length=1, max_length=1)] | None = None
     """The distribution of each packet's delay around the delay of the direction: `{"normal_us": ...}` with
     this standard deviation, or `{"uniform_us": ...}` with at most this difference; null: no variation."""
@@ -117,8 +117,8 @@ class Network(Part):
     link: LinkMaker = "auto"
     """The implementation of the link: the world program with its link model, or the kernel's `netem` and
     `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual`, it is the kernel if both would give the same result to the microsecond, and so never with an
-    AQM (a child of `tbf`). With a `path`, it is always the program. The world's record shows the choice."""
+    `virtual`, it is the kernel if both would give the same result to the microsecond, which excludes an AQM.
+    With a `path`, it is always the program. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a

@@ -25,7 +25,7 @@ TicketState = Literal["valid", "stale", "expired", "forgotten"]
 TlsVersion = Literal["1.2", "1.3"]
 
 
-def _todays_name(bodies: object) -> object:
+def _current_name(bodies: object) -> object:
     """Rename `structural`, the name of synthetic bodies in files and runs from before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
@@ -64,7 +64,7 @@ class Origins(Part):
     """The RTT between the external server and the origins behind it."""
     bodies_file: str | None = None
     """The path of the file with the recorded bodies."""
-    bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_todays_name)] = "filler"
+    bodies: Annotated[Literal["filler", "synthetic", "recorded"], BeforeValidator(_current_name)] = "filler"
     """`filler`: the recorded bytes, or dots if there are none. `synthetic`: HTML, CSS, scripts and images of
     the page's sizes that make a browser request exactly the page's resources, see
     [synthetic bodies](../bodies.md#synthetic-bodies). `recorded`: the recorded response, with its header
@@ -99,7 +99,7 @@ class Origins(Part):
 
     @property
     def all_quic(self) -> bool:
-        """Return True if all hosts speak HTTP/3 over TLS. Arms with TFO are left out: QUIC has no SYN."""
+        """Return True if every host uses QUIC over TLS, so arms with TFO are left out: QUIC has no SYN."""
         return self.http == "3"
 
     @model_validator(mode="after")
@@ -175,7 +175,7 @@ class Tls(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_before_tickets(cls, data: Any) -> Any:
+    def _convert_resumption(cls, data: Any) -> Any:
         """Convert settings of old runs, which have `resumption` (true or false) instead of `tickets`."""
         if not isinstance(data, Mapping) or "resumption" not in data:
             return data
@@ -233,6 +233,6 @@ class Tls(Part):
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property
-    def of_another_time(self) -> bool:
+    def clock_is_ahead(self) -> bool:
         """Return True if the client's clock is set ahead after the visit that got its tickets."""
         return self.ticket_state in ("stale", "expired")

@@ -25,7 +25,7 @@ class LinkUse(RecordPart):
     packets: Count
     """The number of packets that were accepted: released, or still under way at the end of the load."""
     bytes: Count
-    """The size of all accepted IP packets together."""
+    """The total size of all accepted IP packets."""
     dropped_queue: Count
     """The number of packets dropped because the queue was full, or by active queue management (`aqm`)."""
     dropped_loss: Count

@@ -91,8 +91,8 @@ class FidelityGaps(RecordPart):
     relocated: list[Count]
     """Resources whose reference is earlier than in the page."""
     early: list[Count]
-    """Resources that the browser requests too early: it does not wait for the processing time that the page
-    gives."""
+    """Resources that the browser requests too early, without the page's processing time before the
+    request."""
 
 
 class WorldRecord(RecordPart):
@@ -111,7 +111,7 @@ class WorldRecord(RecordPart):
     program: str
     """The program's version."""
     hosts: dict[str, str]
-    """Maps the names of hosts to their addresses, with both versions of IP to their IPv6 addresses."""
+    """Maps host names to IP addresses: to IPv6 addresses if the hosts have addresses of both versions."""
     path_hosts: list[str] | None = None
     """The hosts behind the middlebox; null: there is no middlebox."""
     sysctls: Sysctls
@@ -126,10 +126,10 @@ class WorldRecord(RecordPart):
 
 
 class ServerCore(RecordPart):
-    """The use of the CPU core of the server while transactions were under way (`/proc/stat`)."""
+    """The use of the server's CPU core during the transactions (`/proc/stat`)."""
 
     number: Count
-    """The number of the core, on which the server's threads must stay."""
+    """The number of the core to which the server's threads are pinned."""
     steered: bool
     """True if the kernel receives the server's packets on this core (`net.core.rps_default_mask`)."""
     elapsed_us: Count
@@ -274,7 +274,8 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse a line of the program's output. Raises RecordError (ContractError: another contract version)."""
+    """Parse a line of the program's output. Raises RecordError, and its subclass
+    ContractError if the program speaks another version of the contract."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

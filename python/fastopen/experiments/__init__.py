@@ -17,7 +17,6 @@ from fastopen.experiments.arms import (
 )
 from fastopen.experiments.asked import (
     COMMAND_LINE,
-    Asked,
     Combine,
     SettingSource,
     networks_asked,

@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to begin connections, with or without TLS, TFO and cookies, which is compared with other ways."""
+    """One of the compared ways to begin connections: with or without TFO, cookies and TLS."""
 
     name: ArmName
     role: Role
@@ -40,10 +40,10 @@ class Arm:
     short_label: str
     """The arm's name in narrow columns."""
     words: str
-    """Description of the load in sentences, such as "without TFO"."""
+    """Phrase for loads with this arm in sentences, such as "without TFO"."""
     colour: str
     shape: str
-    """Name of a Vega-Lite mark."""
+    """Shape of the arm's points in figures, as Vega-Lite names it."""
     dash: tuple[int, ...]
     """Dash and gap lengths of the line, in pixels. Any two arms differ in colour, shape and dash."""
     condition: str = ""
@@ -51,7 +51,7 @@ class Arm:
     visit: str = ""
     """Description of the user's visit that the arm models, such as "a first visit (cold cookies)"."""
     preference: int = 0
-    """Rank among the treatments. Texts and figures with only one treatment show the one with the top rank."""
+    """Texts and figures that show only one treatment show the treatment with the highest number."""
     encrypted: bool = False
     """True if each connection uses TLS."""
 
@@ -176,7 +176,7 @@ def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline, with the control; empty if `names` lacks the baseline."""
+    """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,9 +184,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and the TLS settings (None: cleartext) that `words` select. Every arm is loaded with
-    every setting, so that each setting has a baseline. If all words are names of arms or `all`, the settings
-    are `tls`. Otherwise the transports decide between cleartext and TLS, and `tls` has the TLS parameters."""
+    """Return the arms and TLS settings (None: cleartext) for `words`, the values of --transports. Every arm
+    is loaded with every setting, so that each setting has a baseline. If all words are arms or `all`, the
+    settings are those in `tls`. Otherwise the words decide between cleartext and TLS, and TLS uses the
+    settings in `tls` that are not None, or the default settings."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

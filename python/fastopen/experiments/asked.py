@@ -59,10 +59,10 @@ class SettingSource:
     """Function that returns the source's name for a setting that is not a factor, such as repeats or seed."""
     is_command_line: bool = False
 
-    def text(self, of_rule: str) -> str:
-        """Return a message in which options (`--tls=1.3`) are replaced by this source's names for settings,
-        such as `tls.version = "1.3"`."""
-        return _SETTING.sub(self._written, of_rule)
+    def text(self, message: str) -> str:
+        """Return the message, in which options (`--tls=1.3`) are replaced by this source's names for
+        settings, such as `tls.version = "1.3"`."""
+        return _SETTING.sub(self._written, message)
 
     def _written(self, found: re.Match[str]) -> str:
         flag, values = found.groups()
@@ -187,7 +187,7 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise InputError for TLS settings without TLS transports, or cleartext with only TLS transports."""
+        """Raise InputError if TLS is configured but never used, or excluded but used by all transports."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -196,7 +196,8 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with others, and no factor of REMEDIAL is set."""
+        """Return True if large certificates are compared with other kinds, and REMEDIAL factors are not
+        set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -209,15 +210,15 @@ class Asked:
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the session starts (`none`, `resumed`, `early`) that all clients and settings support."""
+        """Return the values of the factor `session` that all clients and settings support."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
-        offered = [client.type.sessions - client.type.by_name_alone for client in clients]
+        offered = [client.type.sessions - client.type.only_by_name for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
         return [one for one in able if one != "early" or self._tls13]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
         """Return the HTTP versions from 1.1 on that all clients support over TLS with these settings."""
-        offered = [client.type.http_over_tls - client.type.by_name_alone for client in clients]
+        offered = [client.type.http_over_tls - client.type.only_by_name for client in clients]
         able = [one for one in ALL_HTTP if all(one in of_one for of_one in offered)]
         controls = set(self.values.get("congestion_control", ()))
         if not self._tls13 or not controls <= {*QUIC_CONGESTION_CONTROLS}:
@@ -238,7 +239,7 @@ class Asked:
         return self.values.get(ENGINE.name, ["auto"])
 
     def _check_needs(self, networks: Sequence[Mapping[Factor, Any]]) -> None:
-        """Raise an error if a requested value other than the default has no effect on any of the networks."""
+        """Raise InputError if a requested value has no effect on any network, unless it is the default."""
         applying = {factor for values in networks for factor in _applying(values)}
         for factor in {factor for values in networks for factor in values} - applying:
             given = (value for value in self.values[factor.name] if value is not None)
@@ -253,16 +254,16 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error about the factors in `names`: the requested ones, or all if none is requested."""
+        """Return an error about those factors in `names` that are requested, or about all if none is."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _named(self, *parts: Part) -> Iterator[None]:
-        """Convert errors raised in the `with` block into InputError. For a ValidationError, the InputError
-        blames the factors or the setting that it names, or else the requested factors of `parts`. For any
-        other ValueError, it blames the options `client` and `command`."""
+        """Convert errors raised in the `with` block into InputError. Its place is the factors or the setting
+        that a ValidationError names, or else the requested factors of `parts`. For any other ValueError, the
+        place is the factors `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -313,8 +314,8 @@ def read_asked(
     named: object = None,
 ) -> Asked:
     """Read the requested values of factors. `written` maps names of factors to values, where None means that
-    the factor is not requested. `named` has the names of named networks, which set RTT and rates. Several
-    values or names are a list, or a text with commas. Raises InputError."""
+    the factor is not requested. `named` has the names of named networks, which set RTT and rates. Give
+    several values or names as a list, or as a text with commas. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -334,12 +335,12 @@ def read_asked(
 def _located(words: Sequence[str], folder: Path) -> list[str]:
     """Return a command line with absolute paths for words that name a file relative to the folder. The first
     word names a program, and stays unchanged unless it contains a slash."""
-    paths = [(folder / word).absolute() for word in words]
-    named = (number > 0 or "/" in word for number, word in enumerate(words))
-    return [
-        str(path) if file and path.is_file() else word
-        for word, path, file in zip(words, paths, named, strict=True)
-    ]
+    located = list(words)
+    for number, word in enumerate(words):
+        path = (folder / word).absolute()
+        if (number > 0 or "/" in word) and path.is_file():
+            located[number] = str(path)
+    return located
 
 
 def _named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
@@ -381,12 +382,12 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """Return the networks for values of factors by name, as on the command line. Raises InputError."""
+    """Return the networks for values of factors, such as `rtt="20ms,100ms"`. Raises InputError."""
     return read_asked(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return the setups for values of factors by name, as on the command line. Raises InputError."""
+    """Return the setups for values of factors, such as `profile="browser,mget"`. Raises InputError."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 
@@ -431,7 +432,7 @@ def _network(values: Mapping[Factor, Any]) -> Network:
             *inner, last = path.split(".")
             reduce(dict[str, Any].__getitem__, inner, document)[last] = value
     for limit in (document[way] for way in DIRECTIONS):
-        rate, trace = limit["rate_bit_per_s"], limit["trace_ms"]
         if limit["queue_bytes"] == DEFAULT_QUEUE:
-            limit["queue_bytes"] = default_queue_bytes(rate if trace is None else mean_rate_bit_per_s(trace))
+            rate = mean_rate_bit_per_s(limit["rate_bit_per_s"], limit["trace_ms"])
+            limit["queue_bytes"] = default_queue_bytes(rate)
     return Network.model_validate(document)

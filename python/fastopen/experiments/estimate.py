@@ -1,4 +1,4 @@
-"""Estimate the duration of a plan from sizes and round trips, and correct it by times of finished loads."""
+"""Estimate the duration of a plan from sizes and RTTs, and refine the estimate as loads finish."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the factor (1 or more) by which `at_once` CPU-bound tasks are slower at this load average."""
+    """Return the factor (at least 1) by which this load average slows down `at_once` CPU-bound tasks."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 

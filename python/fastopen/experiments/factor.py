@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary, with the names and texts of its option, key in files, argument and columns."""
+    """A setting that may vary, with its names and texts as an option, TOML key, argument and column."""
 
     name: str
     """Name of the argument in Python, and of the option."""
@@ -149,7 +149,7 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return `default`, or else the contract's, as users write it; None if there is no fixed default."""
+        """Return the default as users write it: `default`, or the contract's; None if no default is fixed."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -187,9 +187,7 @@ class Factor:
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         field = self._field
-        kind: Any = Any
-        if field is not None:
-            kind = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        kind: Any = Any if field is None else Annotated[field.annotation, field]
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
@@ -247,8 +245,8 @@ class Factor:
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if tables have a column for the factor, and its values at these points differ. Defaults
-        of `natural` count as equal. So do the defaults of TLS and the missing values of cleartext."""
+        """Return True if tables have a column for the factor, and its values at these points differ. Values
+        count as equal if each is the default at its point, or missing at a point in cleartext."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return not (self.has_dependent_default and self.is_usual(points))

@@ -1,6 +1,6 @@
 """The registry of factors. Add a new factor here (see CONTRIBUTING.md).
 
-Options, columns of tables and phrases have the order of the factors, but the RTT is a table's last column.
+Options, table columns and phrases are in the order of FACTORS, except that the RTT is a table's last column.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +25,7 @@ __all__ = [
 
 def _default_queues(point: Point) -> tuple[int | None, ...]:
     limits = (point.network.down, point.network.up)
-    rates = (
-        one.rate_bit_per_s if one.trace_ms is None else mean_rate_bit_per_s(one.trace_ms) for one in limits
-    )
+    rates = (mean_rate_bit_per_s(one.rate_bit_per_s, one.trace_ms) for one in limits)
     return tuple(default_queue_bytes(rate) for rate in rates)
 
 

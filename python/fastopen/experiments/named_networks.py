@@ -83,6 +83,7 @@ class _Named(Factor):
 NETWORK: Final = _Named(
     "network", "network", ("rtt_us",), q.TEXT, "RTT and rates by a name.", header="network", phrase="{}"
 )  # fmt: skip
+# Factors that NETWORK replaces.
 STANDS_FOR: Final = ("down", "up")
 
 

@@ -28,7 +28,7 @@ from fastopen.experiments.factors import FACTORS
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.recorded import as_recorded
 from fastopen.experiments.trace import mean_rate_bit_per_s
-from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed, draw
+from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed
 from fastopen.experiments.varying import Cell, Comparison, network_labels, point_of, setup_labels
 from fastopen.pages import Page
 
@@ -88,7 +88,7 @@ def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if a load is random. `auto`: the engine that `auto` means."""
+    """Return the experiment, with a random seed if any load is random. `auto` replaces "auto" engines."""
     if all(exact(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
@@ -96,7 +96,7 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 
 def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
     """Return a flag for each combination of network, setup and engine: True if a load with it always has the
-    same result. `auto` is the engine that replaces the word `auto`."""
+    same result. `auto` replaces "auto" engines."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
@@ -116,7 +116,8 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
     """Return the sample of a repeat; None if the experiment does not vary values."""
-    return draw(experiment.vary, experiment.seed, comparison.engine, repeat)
+    vary = experiment.vary
+    return None if vary is None else vary.draw(experiment.seed, comparison.engine, repeat)
 
 
 def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
@@ -127,8 +128,8 @@ def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Networ
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan of an experiment with these pages. `auto` is the engine that replaces the word `auto`.
-    Raises InputError if a page or setting is invalid, or if there are too many loads."""
+    """Return the plan of an experiment with these pages. `auto` replaces "auto" engines. Raises InputError if
+    a page or setting is invalid, or if there are too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -211,9 +212,8 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
-    keys = ("server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us")
-    usual = Origins()
-    return {"server_hosts": served} if served else {key: getattr(usual, key) for key in keys}
+    keys = {"server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt_us"}
+    return {"server_hosts": served} if served else Origins().model_dump(include=keys)
 
 
 def _of_repeat(
@@ -274,8 +274,7 @@ def transfer_s(page: Page, network: Network) -> float:
     sent = page.wire_bytes() - received
     needed_s = 0.0
     for size, limit in ((received, network.down), (sent, network.up)):
-        trace = limit.trace_ms
-        rate = limit.rate_bit_per_s if trace is None else mean_rate_bit_per_s(trace)
+        rate = mean_rate_bit_per_s(limit.rate_bit_per_s, limit.trace_ms)
         if rate is not None:
             needed_s += size * 8 / rate
     return needed_s

@@ -27,7 +27,8 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the origins, with `recorded` replaced by each host's newest version that the setup supports."""
+    """Return the setup's origins. If their HTTP version is `recorded`, each host gets the newest version that
+    the setup supports, but at most its recorded version."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins

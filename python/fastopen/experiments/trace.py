@@ -35,5 +35,6 @@ def read_trace(path: Path | str) -> list[int]:
     return times
 
 
-def mean_rate_bit_per_s(trace_ms: list[int]) -> int:
-    return len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]
+def mean_rate_bit_per_s(rate_bit_per_s: int | None, trace_ms: list[int] | None) -> int | None:
+    """Return the mean rate of a link's direction: of its trace if it has a trace, otherwise its rate."""
+    return rate_bit_per_s if trace_ms is None else len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

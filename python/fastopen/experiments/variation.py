@@ -1,7 +1,7 @@
 """Sample uncertain values for each repeat. All arms of a repeat have the same values.
 
 In virtual time, a load with the same values always has the same result, but no RTT is known to the
-microsecond. With `vary`, each repeat of an experiment is a sample. Variation has the spreads and reasons.
+microsecond. With `vary`, each repeat of an experiment is a sample. The class Variation has the spreads.
 """
 
 import hashlib
@@ -41,13 +41,13 @@ class Variation(Part):
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
-    about as much."""
+    about this share."""
     down: Share = 0.05
     """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
-    """Spread of server think times. A recording has one for each resource, under the server's load then."""
+    """Spread of server think times, which depend on the server's load and are recorded once."""
     explanations: bool = True
     """True to sample one of the explanations of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
@@ -69,6 +69,22 @@ class Variation(Part):
         parts = [f"{', '.join(names)} within {100 * share:g} %" for share, names in shares.items()]
         chance = [words for name, words in BY_CHANCE.items() if getattr(self, name)]
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
+
+    def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
+        """Return the sample of a repeat, which all pages, networks and setups share."""
+
+        def share(name: str) -> float:
+            return derive_seed(seed, "draw", name, repeat) / 2**63
+
+        names = (name for name in UNKNOWNS if name != "start_phase")
+        # In real time the phase is random anyway, and waiting for a phase would take time.
+        phase = share("start_phase") if self.start_phase and engine == "virtual" else 0
+        return Draw(
+            **{name: 1 + getattr(self, name) * (2 * share(name) - 1) for name in names},
+            explanation=share("explanation") if self.explanations else None,
+            start_phase=int(phase * TIMER_WHEEL_PERIOD_US),
+            order=self.order,
+        )
 
 
 # Names of the sampled numbers, for sentences and tables.
@@ -137,27 +153,6 @@ def derive_seed(seed: int, *parts: str | int) -> int:
     """Return a seed from 0 to 2^63 - 1 for the use named by `parts`, the same in all versions of Python."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
-
-
-def draw(vary: Variation | None, seed: int, engine: EngineName, repeat: int) -> Draw | None:
-    """Return the sample of a repeat, which all pages, networks and setups share; None if `vary` is None."""
-    if vary is None:
-        return None
-
-    def share(name: str) -> float:
-        return derive_seed(seed, "draw", name, repeat) / 2**63
-
-    factors = {
-        name: 1 + getattr(vary, name) * (2 * share(name) - 1) for name in UNKNOWNS if name != "start_phase"
-    }
-    # In real time the phase is random anyway, and waiting for a phase would take time.
-    phase = share("start_phase") if vary.start_phase and engine == "virtual" else 0
-    return Draw(
-        **factors,
-        explanation=share("explanation") if vary.explanations else None,
-        start_phase=int(phase * TIMER_WHEEL_PERIOD_US),
-        order=vary.order,
-    )
 
 
 def _scaled(limit: LinkDirection, factor: float) -> LinkDirection:

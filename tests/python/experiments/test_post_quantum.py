@@ -60,7 +60,7 @@ def variable(number: int) -> int:
 
 
 def datagrams_over_quic(chain_bytes: int, key_share: str) -> int:
-    """Return the datagrams that a server's first flight fills over QUIC."""
+    """Return the number of datagrams in a server's first flight over QUIC."""
     hello = SERVER_HELLO_BYTES + KEY_BYTES[key_share]
     inner = EXTENSIONS_BYTES + len("h3") + TRANSPORT_PARAMETERS_BYTES
     inner += CERTIFICATE_BYTES + chain_bytes + VERIFY_AND_FINISHED_BYTES
@@ -82,7 +82,8 @@ def datagrams_over_quic(chain_bytes: int, key_share: str) -> int:
 
 
 def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator[int]:
-    """Yield the largest chain within three times the received bytes, and within one further window."""
+    """Yield the size of the largest chain that fits into three times the received bytes (RFC 9000 section
+    8.1), and of the largest chain that fits into one further window."""
     received = 1 if key_share == "x25519" else 2
     allowed = 3 * received
     sizes = range(500, most)
@@ -92,7 +93,8 @@ def steps_over_quic(key_share: str, window_segments: int, most: int) -> Iterator
 
 
 def derived(http: str, key_share: str, window_segments: int) -> list[int]:
-    """Return the steps up to 60,000 bytes; over QUIC, only those that pacing does not move."""
+    """Return the sizes up to 60,000 bytes after which one more byte costs a round trip. Over QUIC, sizes that
+    depend on pacing are left out."""
     if http == "1.1":
         return steps_over_tcp(key_share, window_segments, 60_000)
     # Pacing spreads a larger window over time, which moves its step.

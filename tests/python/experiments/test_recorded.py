@@ -144,7 +144,7 @@ def test_a_har_names_the_version_of_each_exchange(tmp_path: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.real_time
 def test_a_host_with_both_schemes_is_loaded_over_both() -> None:
-    """In a real world, loads with HTTP/2 and HTTP/1.1 on one host and HTTP/3 on another are all valid."""
+    """Check that loads with HTTP/2 and HTTP/1.1 on one host and HTTP/3 on another are all valid."""
     (setup,) = setups_asked(key_share="x25519", security="recorded")
     network: Network = networks_asked(rtt="20ms")[0]
     experiment = Experiment(name="x", pages=["mixed"], networks=[network], setups=[setup], repeats=1, seed=1)
