@@ -11,7 +11,6 @@ from fastopen.contract.records import (
     EngineName,
     ErrorRecord,
     PacketsRecord,
-    Record,
     ServerCore,
     TransactionsRecord,
     WorldRecord,

@@ -92,7 +92,7 @@ class LinkDirection(Part):
         return self
 
     @model_validator(mode="after")
-    def _a_trace_goes_on(self) -> Self:
+    def _trace_is_sorted(self) -> Self:
         trace = self.trace_ms
         if trace is not None and (sorted(trace) != trace or not 0 < trace[-1] <= TRACE_MAX_MS):
             raise ValueError("a trace does not decrease, and ends after 0 ms and within a day")

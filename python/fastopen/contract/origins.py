@@ -103,7 +103,7 @@ class Origins(Part):
         return self.http == "3"
 
     @model_validator(mode="after")
-    def _streams_need_connections_that_stay(self) -> Self:
+    def _multiplexing_needs_keep_alive(self) -> Self:
         if self.multiplex and not self.keep_alive:
             keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
             message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
@@ -208,7 +208,7 @@ class Tls(Part):
         return self
 
     @model_validator(mode="after")
-    def _there_is_a_session_to_begin_with(self) -> Self:
+    def _sessions_need_tickets(self) -> Self:
         if self.session != "none" and self.tickets == 0:
             message, remedy = f"--session={self.session} needs session tickets", "use --tickets=1 or more"
             raise conflict(message, remedy, "tls.session", "tls.tickets")

@@ -9,7 +9,6 @@ from fastopen.experiments.arms import (
     Arm,
     ArmName,
     Role,
-    arms_and_tls,
     baseline_of,
     compared,
     headline_of,
@@ -53,6 +52,5 @@ from fastopen.experiments.published import PublishedCell, published_cells
 from fastopen.experiments.recorded import as_recorded, http_words
 from fastopen.experiments.shard import Shard
 from fastopen.experiments.sweep import clients_of, setups_of, with_clients
-from fastopen.experiments.trace import read_trace
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Variation, derive_seed
 from fastopen.experiments.varying import Cell, Comparison, VaryingFactors, point_of, varying_factors

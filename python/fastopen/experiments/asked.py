@@ -112,7 +112,7 @@ class Asked:
                 raise self.fault("a trace replaces the rate", (way, trace), "drop one of them")
         asked = list(self._networks())
         self._check_needs(asked)
-        with self._named("network"):
+        with self._converted_errors("network"):
             made = (_network(_applying(values)) for values in asked)
             return list({one.model_dump_json(): one for one in made}.values())
 
@@ -157,9 +157,9 @@ class Asked:
         """Return the arms to compare, and the setups without duplicates: each combination of client, origins,
         TCP and TLS. If large certificates are compared, setups with REMEDIES are added. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
-        with self._named("client"):
+        with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
-        self._check(clients)
+        self._check_clients(clients)
         tls, answering = self._settings("tls"), self._settings("origins")
         if {"certificates", "chain_bytes"} <= tls.keys():
             message, names = "a kind of certificates sets the size", ("certificates", "chain_bytes")
@@ -182,7 +182,7 @@ class Asked:
             answering = {"http": "recorded", **answering}
         origins = self._models("origins", answering, Origins.model_validate)
         tcps = self._models("tcp", self._settings("tcp"), Tcp.model_validate)
-        with self._named("client", "origins", "tls"):
+        with self._converted_errors("client", "origins", "tls"):
             setups = setups_of(clients, origins, tcps, over)
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
@@ -232,7 +232,7 @@ class Asked:
     def _models(
         self, part: Part, settings: Mapping[str, Any], make: Callable[[dict[str, Any]], T]
     ) -> list[T]:
-        with self._named(part):
+        with self._converted_errors(part):
             return multiplied(make, settings)
 
     def engines(self) -> list[AskedEngine]:
@@ -250,7 +250,7 @@ class Asked:
         """Return the experiment. `others` are the settings that are not factors. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
-        with self._named():
+        with self._converted_errors():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
@@ -260,7 +260,7 @@ class Asked:
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
-    def _named(self, *parts: Part) -> Iterator[None]:
+    def _converted_errors(self, *parts: Part) -> Iterator[None]:
         """Convert errors raised in the `with` block into InputError. Its place is the factors or the setting
         that a ValidationError names, or else the requested factors of `parts`. For any other ValueError, the
         place is the factors `client` and `command`."""
@@ -287,7 +287,7 @@ class Asked:
             if factor.name in self.values
         }
 
-    def _check(self, clients: Sequence[Client]) -> None:
+    def _check_clients(self, clients: Sequence[Client]) -> None:
         """Raise an error for settings of the client or TLS that contradict each other or have no effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
@@ -327,7 +327,7 @@ def read_asked(
                 values[name] = _read(BY_NAME[name], value, source)
     networks: list[NamedNetwork] = []
     with collected(problems):
-        networks = _named(named, values, source)
+        networks = _read_named(named, values, source)
     raise_all(problems)
     return Asked(values, source, "zip" if combine == "zip" else "cross", folder or Path(), tuple(networks))
 
@@ -343,7 +343,7 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
     return located
 
 
-def _named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
+def _read_named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
     """Return the named networks. Raises InputError for unknown names, or if RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     place = source.place(source.setting_of("network"))

@@ -50,7 +50,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
         return Client.model_validate(given)
     words = shlex.split(of.command_line)
     client = Client.model_validate({**given, "name": of.label, "command": words})
-    return client.model_copy(update={"command": list(_told(client))})
+    return client.model_copy(update={"command": list(_with_connection_options(client))})
 
 
 def _words(line: object) -> list[str]:
@@ -64,7 +64,7 @@ def _words(line: object) -> list[str]:
     return [str(word) for word in words]
 
 
-def _told(client: Client) -> Iterator[str]:
+def _with_connection_options(client: Client) -> Iterator[str]:
     """Yield the words of the client's command line. The placeholders for keep-alive and the number of
     connections are replaced; those for URLs and the HTTP version stay."""
     for word in client.command or ():

@@ -121,7 +121,7 @@ _NETWORK: Final = (
     Factor(
         "names", "network", ("names",), q.TEXT,
         "Name lookups: none, do53 (UDP), tcp, dot (TLS) or doh (HTTPS).", example="none,do53,dot",
-        header="names", label="names-{}",
+        header="names",
     ),
     Factor(
         "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE, "RTT to the resolver.",
@@ -317,7 +317,6 @@ _ORIGINS_AND_TLS: Final = (
         "one_address", "origins", ("one_address",), q.FLAG,
         "One address, and so one TFO cookie, for all hosts (loader, cleartext).", example="on,off",
         header="one\naddress", called="one address for all hosts", phrase="one address {}",
-        label="one-address-{}",
     ),
     Factor(
         "tfo_queue", "origins", ("tfo_queue",), q.COUNT, "Size of the TFO queue of an origin's listener.",

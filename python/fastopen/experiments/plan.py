@@ -150,7 +150,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
             for repeat in range(repeats_of(experiment, comparison)):
                 # A world has the same name, and so the same seed, on each engine.
                 world = f"{label}#{repeat}"
-                changes = _of_repeat(experiment, usual, page, comparison, repeat, world)
+                changes = _changes_of_repeat(experiment, usual, page, comparison, repeat, world)
                 # A copy skips the validation of the page.
                 job = usual.model_copy(update={"id": world + suffix, **changes})
                 jobs.append(PlannedJob(job, comparison, repeat, of_load))
@@ -187,7 +187,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
     named = network.path_hosts
     behind = None if named is None else [host for host in named if host in hosts]
     origins = as_recorded(setup, page, network)
-    changes = _served(origins, hosts)
+    changes = _server_changes(origins, hosts)
     for key in ("http2_hosts", "http3_hosts"):
         changes[key] = [host for host in getattr(origins, key) if host in hosts]
     return Job(
@@ -206,7 +206,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
     )
 
 
-def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
+def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
     """Return new values of `origins` that restrict `server_hosts` to a page's hosts, or that remove the
     external server if it serves none of these hosts. The result is empty if `server_hosts` is not set."""
     if origins.server_hosts is None:
@@ -216,7 +216,7 @@ def _served(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
     return {"server_hosts": served} if served else Origins().model_dump(include=keys)
 
 
-def _of_repeat(
+def _changes_of_repeat(
     experiment: Experiment, usual: Job, page: Page, comparison: Comparison, repeat: int, world: str
 ) -> dict[str, Any]:
     """Return the values of a repeat's job that differ from `usual`: seed, order of loads, and sampled values.

@@ -33,16 +33,16 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
     if origins.http != "recorded":
         return origins
     named = {*origins.http2_hosts, *origins.http3_hosts}
-    able = _able(setup, network)
+    supported = _supported(setup, network)
     hosts: dict[str, list[str]] = {"2": list(origins.http2_hosts), "3": list(origins.http3_hosts)}
     for host, version in recorded_versions(page).items():
-        spoken = next((one for one in able if one <= version), None)
+        spoken = next((one for one in supported if one <= version), None)
         if host not in named and spoken is not None:
             hosts[spoken].append(host)
     return origins.model_copy(update={"http": "1.1", "http2_hosts": hosts["2"], "http3_hosts": hosts["3"]})
 
 
-def _able(setup: Setup, network: Network) -> list[Http]:
+def _supported(setup: Setup, network: Network) -> list[Http]:
     """Return the multiplexing HTTP versions (3 and 2) that the setup supports, newest first."""
     if setup.tls is None or not setup.origins.keep_alive:
         return []

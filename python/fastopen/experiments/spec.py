@@ -60,7 +60,7 @@ def experiment_of(
     relative paths. `factors` (values by name), `combine` and `named` are added to the document. Raises
     InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
-    written, others = _sorted(document, source, problems)
+    written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")
     named = others.pop(NAMED, named)
     with collected(problems):
@@ -79,7 +79,7 @@ def experiment_of(
     return asked.experiment(**{**draws, "seed": spec.seed, **given})
 
 
-def _sorted(
+def _split(
     document: Mapping[str, Any], source: SettingSource, problems: list[InputError]
 ) -> tuple[dict[str, object], dict[str, Any]]:
     """Split a document into values of factors by name, and other keys. Report unknown keys in `problems`."""

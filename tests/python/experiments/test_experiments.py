@@ -16,10 +16,10 @@ from fastopen.experiments import (
     published_cells,
     read_asked,
     read_experiment,
-    read_trace,
 )
 from fastopen.experiments.asked import toml_file
 from fastopen.experiments.spec import experiment_of
+from fastopen.experiments.trace import read_trace
 
 SMALL = """
 format = "fastopen-experiment/1"

@@ -9,7 +9,8 @@ import pytest
 from fastopen.analysis.attribution import Kind, critical_path
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord, Tls
-from fastopen.experiments import COMMAND_LINE, arms_and_tls, make_plan, read_asked
+from fastopen.experiments import COMMAND_LINE, make_plan, read_asked
+from fastopen.experiments.arms import arms_and_tls
 from fastopen.experiments.files import read_experiment
 from fastopen.runs.export.har import _timings
 from made_up_run import made_up_page, made_up_plan
