@@ -82,7 +82,7 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
     return not random and point.setup.client.type.deterministic
 
 
-def repeats_to_the_byte(experiment: Experiment, at: Comparison | Cell) -> bool:
+def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
     """Return True if a job always produces the same records: in virtual time with a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 

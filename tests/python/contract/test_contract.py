@@ -150,7 +150,7 @@ def test_records_of_contract_1_are_read_under_todays_names() -> None:
     assert record.unknown_requests == 3
     world = {**golden("world"), "contract": 1, "structure": {"left_out": [1]}}
     del world["fidelity_gaps"]
-    # Old records need no fidelity gaps: they are used only while a page is loaded.
+    # Fidelity gaps are used only during a run, so records of old runs need none.
     assert WorldRecord.model_validate_json(json.dumps(world)).fidelity_gaps is None
 
 

@@ -157,7 +157,7 @@ def test_defaults_are_the_same_everywhere(tmp_path: Path) -> None:
     for name in TLS:
         usual.pop(name, None)
     given = by_options(usual)
-    # Without TLS factors, which would select TLS for all URLs. A given RTT replaces the named networks.
+    # `usual` lacks TLS factors, which would select TLS for all URLs. Its RTT replaces the named networks.
     assert given.model_copy(update={"networks": by_options({}).networks}) == by_options({})
     usual_networks = [name_of(network) for network in by_options({}).networks]
     assert usual_networks == ["broadband", "mobile", "4g"]

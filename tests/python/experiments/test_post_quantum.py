@@ -16,7 +16,8 @@ DATAGRAM_BYTES = 1200
 # compression, extensions with selected version and key share (RFC 8446 sections 4.1.3 and 4.2.8).
 SERVER_HELLO_BYTES = 4 + 2 + 32 + 1 + 2 + 1 + 2 + 6 + 8
 KEY_BYTES = {"x25519": 32, "x25519mlkem768": 32 + 1088}
-# Header, context and length of the list, and the length and extensions of two certificates (section 4.4.2).
+# Certificate without the chain: header, context, length of the list, and the length and extensions of two
+# certificates (section 4.4.2).
 CERTIFICATE_BYTES = 4 + 1 + 3 + 2 * (3 + 2)
 # CertificateVerify: header, scheme, length and a signature with P-256 (section 4.4.3). Finished: header and a
 # hash of SHA-384.
