@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fastopen.cli.output import errors_console, print_message
+from fastopen.cli.output import errors_console, nothing_to_compare_when_interrupted, print_message
 from fastopen.common.closing import Closing
 from fastopen.experiments import Pace
 from fastopen.runs import RunProgress, TimeLimit
@@ -129,8 +129,9 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function that returns a watcher for each page. The pages are loaded one after another."""
-    with ExitStack() as bars:
+    """Yield a function that returns a watcher for each page. The pages are loaded one after another. On
+    Ctrl-C, exit with a message: nothing can be compared yet."""
+    with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:
             bars.close()  # remove the bar of the previous page

@@ -72,6 +72,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"malformed TOML: {error}", str(path)) from None
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents unless it exists. Raises InputError, or MachineError as write_file."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file as `write_atomic` does. Raises InputError, or MachineError if, say, the disk is full."""
     try:

@@ -2,10 +2,12 @@
 sources and newer suites of them; the package lists and the cache are separate from the machine's."""
 
 import os
+import platform
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from email import message_from_string
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
@@ -15,7 +17,6 @@ from fastopen.common.process import output_of
 from fastopen.engines.kernels.store import version_key
 
 APT: Final = Path("/etc/apt")
-OS_RELEASE: Final = Path("/etc/os-release")
 COMPONENT: Final = "main"
 # Debian's releases from old to new. Backports to newer releases have newer kernels.
 CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
@@ -71,14 +72,12 @@ def machine_archives(apt: Path = APT) -> list[AptArchive]:
     return list(found)
 
 
-def codename(os_release: Path = OS_RELEASE) -> str:
+def codename() -> str:
     """Return the distribution's code name, such as `trixie`, or an empty string if it has none."""
     try:
-        text = os_release.read_text(encoding="utf-8")
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except (OSError, UnicodeDecodeError):
         return ""
-    named = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', text, re.MULTILINE)
-    return named[1] if named else ""
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
@@ -97,29 +96,14 @@ def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
 def _from_stanzas(text: str) -> Iterator[AptArchive]:
     """Yield the enabled archives with the component `main` from text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
-        fields = _fields(stanza)
-        if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
+        lines = (line for line in stanza.splitlines() if line.strip() and not line.startswith("#"))
+        fields = message_from_string("\n".join(lines))  # deb822 has the syntax of mail headers
+        if fields.get("Enabled", "yes").lower() in ("no", "false", "0"):
             continue
-        if "deb" in fields.get("types", "").split() and COMPONENT in fields.get("components", "").split():
-            for uri in fields.get("uris", "").split():
-                for suite in fields.get("suites", "").split():
-                    yield AptArchive(uri, suite, fields.get("signed-by", ""))
-
-
-def _fields(stanza: str) -> Mapping[str, str]:
-    """Map the field names of a stanza, in lower case, to their values, including continuation lines."""
-    fields: dict[str, str] = {}
-    last = ""
-    for line in stanza.splitlines():
-        if line.startswith("#"):
-            continue
-        if line[:1] in (" ", "\t") and last:
-            fields[last] += "\n" + line
-        elif ":" in line:
-            last, value = line.split(":", 1)
-            last = last.strip().lower()
-            fields[last] = value.strip()
-    return fields
+        if "deb" in fields.get("Types", "").split() and COMPONENT in fields.get("Components", "").split():
+            for uri in fields.get("URIs", "").split():
+                for suite in fields.get("Suites", "").split():
+                    yield AptArchive(uri, suite, fields.get("Signed-By", ""))
 
 
 def _from_lines(text: str) -> Iterator[AptArchive]:

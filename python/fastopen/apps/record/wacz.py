@@ -115,7 +115,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
         "indexes/index.cdx.gz": gzip.compress("".join(sorted(index)).encode(), mtime=0),
         "pages/pages.jsonl": "".join(f"{json.dumps(one)}\n" for one in listed).encode(),
         HAR: json.dumps(har).encode(),
-        **{picture_of(n): one.screenshot for n, one in enumerate(pages, start=1) if one.screenshot},
+        **{f"screenshots/{n}.png": one.screenshot for n, one in enumerate(pages, 1) if one.screenshot},
     }
     resources = [
         {
@@ -140,11 +140,6 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
             small = zipfile.ZIP_STORED if path.endswith((".gz", ".png")) else zipfile.ZIP_DEFLATED
             whole.writestr(path, data, small)
     return packed.getvalue()
-
-
-def picture_of(page: int) -> str:
-    """Return the path of a page's screenshot. Pages are numbered from 1."""
-    return f"screenshots/{page}.png"
 
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:

@@ -10,14 +10,13 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
-from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
 from fastopen.cli.tables import print_grid
-from fastopen.common.errors import unwritable
 from fastopen.common.grid import entries, figures, keys, listing
-from fastopen.common.user_files import write_file
+from fastopen.common.user_files import make_folder, write_file
 from fastopen.contract import LoadRecord, Origins
 from fastopen.contract.clients import CHROMIUM
 from fastopen.experiments import BASELINE
@@ -96,7 +95,7 @@ def bodies(
     client = {"kind": CHROMIUM.label, "screenshot": screenshots is not None}
     found: list[BodiesValidation] = []
     imported = reading.pages(pages, quiet=quiet)
-    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+    with page_watchers(quiet=quiet) as watch:
         for one in imported:
             watcher, recorded = watch(one.page.name), Origins(bodies="recorded")
             with loads.run(one, networks, client, [BASELINE.name], watcher, origins=recorded) as run:
@@ -142,10 +141,7 @@ def _validated(imported: ImportedPage, document: dict[str, Any]) -> BodiesValida
 
 
 def _write(folder: Path, found: list[BodiesValidation]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from None
+    make_folder(folder)
     for one in found:
         for name, picture in one.screenshots.items():
             if picture is not None:

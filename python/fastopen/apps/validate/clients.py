@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
-from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
@@ -95,7 +95,7 @@ def clients(
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     both = {"kind": list(COMPARED)}
     found: list[ClientComparison] = []
-    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+    with page_watchers(quiet=quiet) as watch:
         for page in imported:
             watcher = watch(page.name)
             with loads.run(ImportedPage(page), networks, both, ARMS, watcher, draws=repeats) as run:

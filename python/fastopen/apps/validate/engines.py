@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import CellResult
-from fastopen.cli.output import EXIT_FAULTS, console, nothing_to_compare_when_interrupted, print_json, shown
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
 from fastopen.cli.tables import print_grid
@@ -266,7 +266,7 @@ def engines(
     # More jobs than cores would disturb each other, and differences of milliseconds matter.
     most = jobs or len(os.sched_getaffinity(0))
     found: list[EngineComparison] = []
-    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+    with page_watchers(quiet=quiet) as watch:
         for page in imported:
             run = partial(run_in_memory, kernel=kernel, jobs=most, watch=watch(page.name))
             setups = _setups(http, session, PROFILES.get(page.name, "browser"))

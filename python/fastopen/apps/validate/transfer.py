@@ -13,14 +13,7 @@ from rich.text import Text
 
 from fastopen.analysis.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
-from fastopen.cli.output import (
-    EXIT_FAULTS,
-    console,
-    nothing_to_compare_when_interrupted,
-    print_json,
-    print_message,
-    shown,
-)
+from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
@@ -266,7 +259,7 @@ def transfer(
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []
     failed = False
-    with nothing_to_compare_when_interrupted(), page_watchers(quiet=quiet) as watch:
+    with page_watchers(quiet=quiet) as watch:
         for one in task.predictions(imported, watch):
             if isinstance(one, InputError):
                 print_message(f"left out: {one}")

@@ -1,6 +1,5 @@
 """Define `fastopen explain`: explain the kinds of invalid loads and the remedies."""
 
-import difflib
 from typing import Annotated, Final
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from fastopen.cli.output import console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.cli.tables import print_grid
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, nearest
 from fastopen.common.grid import Column, keys, listing
 from fastopen.common.terminal import filled
 from fastopen.contract import InvalidKind
@@ -42,6 +41,5 @@ def _known(kind: str) -> InvalidKind:
     names = [one.value for one in InvalidKind]
     if kind in names:
         return InvalidKind(kind)
-    near = difflib.get_close_matches(kind, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "fastopen explain lists all kinds"
+    remedy = nearest(kind, names, "fastopen explain lists all kinds")
     raise InputError(f"unknown kind of invalid load {kind!r}", "explain", remedy)

@@ -16,9 +16,9 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.cli.tables import print_grid
-from fastopen.common.errors import InputError, unwritable
+from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, figures, keys, listing
-from fastopen.common.user_files import write_file
+from fastopen.common.user_files import make_folder, write_file
 from fastopen.engines import default_parallel
 from fastopen.experiments import (
     EngineName,
@@ -49,10 +49,7 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
     folder = settings.output or Path()
     if settings.report:
         # Create the folder before the search, which takes a minute, so that a failure shows at once.
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(folder, error) from None
+        make_folder(folder)
     rigs, whole_s = estimate(space, jobs=settings.jobs)
     if not settings.quiet:
         whole = f"all of them would take about {shown_duration(whole_s)}"

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -82,12 +83,18 @@ def test_backports_of_newer_releases_come_first_then_all_else() -> None:
     assert AptArchive("http://m.test/debian", "trixie") in second
 
 
-def test_an_unknown_distribution_is_asked_for_its_own(tmp_path: Path) -> None:
-    (tmp_path / "os-release").write_text('NAME="Other"\nVERSION_CODENAME=noble\n')
-    assert codename(tmp_path / "os-release") == "noble"
+def test_an_unknown_distribution_is_asked_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"VERSION_CODENAME": "noble"})
+    assert codename() == "noble"
     own = [AptArchive("http://m.test/ubuntu", "noble")]
     assert rounds(own, "noble")[-1][-1] == own[0]
-    assert codename(tmp_path / "absent") == ""
+
+
+def test_a_distribution_may_have_no_code_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", dict)
+    assert codename() == ""
+    monkeypatch.setattr("platform.freedesktop_os_release", Mock(side_effect=FileNotFoundError))
+    assert codename() == ""
 
 
 @pytest.fixture(name="programs")

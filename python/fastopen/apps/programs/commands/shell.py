@@ -24,6 +24,7 @@ from fastopen.cli.shared_options import with_settings
 from fastopen.common import units
 from fastopen.common.errors import InputError, unwritable
 from fastopen.common.temporary import filling, temporary_file
+from fastopen.common.user_files import make_folder
 from fastopen.contract import CONTRACT, Client, Job, LoadSpec, Network, Origins
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
@@ -162,11 +163,13 @@ def command(
     chosen = kernels.find(kernel) if engine == "virtual" else None
     with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
         packets = None if pcap is None else _opened(pcap)
+        if out is not None:
+            make_folder(out)
         plan = {
             "job": json_text.loads(bodies.attach(job).model_dump_json()),
             "servers": [{"host": host, "command": line} for host, line in servers],
             "packets": packets,
-            "output": None if out is None else _folder(out),
+            "output": None if out is None else str(out.resolve()),
             "start_s": int(date.replace(tzinfo=UTC).timestamp()),
         }
         with filling():
@@ -235,15 +238,6 @@ def _opened(path: Path) -> int:
         raise unwritable(path, error) from None
     os.set_inheritable(descriptor, True)
     return descriptor
-
-
-def _folder(path: Path) -> str:
-    """Create the folder unless it exists, and return its absolute path. Raises InputError."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(path, error) from None
-    return str(path.resolve())
 
 
 def _greet(imported: ImportedPage, network: Network, *, tfo: bool) -> None:

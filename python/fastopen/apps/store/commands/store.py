@@ -11,7 +11,7 @@ from fastopen.cli.output import EXIT_FAULTS, print_json, print_line
 from fastopen.cli.shared_options import STORE_VARIABLE, JobsOption, JsonOption, OneKernelOption
 from fastopen.common import units
 from fastopen.common.errors import InputError, MachineError
-from fastopen.engines import Maker, VirtualEngine, find_program, kernels
+from fastopen.engines import VirtualEngine, find_program, kernels
 from fastopen.workflows.engines import maker_of
 
 PANEL: Final = "Runs"
@@ -73,9 +73,7 @@ def prune_store(
         most = None if size is None else units.parse_size_bytes(size)
     except units.UnitError as error:
         raise InputError(str(error), "--size") from None
-    own = _own(kernel) if others else None
-    if others and own is None:
-        raise MachineError("no kernel for the virtual engine is installed", kernels.BUILD_IT)
+    own = maker_of(find_program(), kernels.find(kernel)).digest if others else None
     asked = Pruning(None if days is None else days * DAY_S, most, own)
     removed, freed = prune(store, asked, time())
     print_line(f"removed {removed:,} files, {units.format_bytes(freed)}")
@@ -120,10 +118,9 @@ def _named(folder: str | None) -> str:
 def _own(kernel: str | None) -> str | None:
     """Return the digest of this machine's program and kernel; None if either is missing."""
     try:
-        maker: Maker = maker_of(find_program(), kernels.find(kernel))
+        return maker_of(find_program(), kernels.find(kernel)).digest
     except MachineError:
         return None
-    return maker.digest
 
 
 def _share(text: str) -> float:
