@@ -18,6 +18,6 @@ def main() -> None:
 
         app.main()
     except KeyboardInterrupt:
-        # Commands print their own message if they are interrupted. This interrupt came before the command.
+        # Commands handle interrupts themselves, but this one came before a command had started.
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)

@@ -17,8 +17,10 @@ AllowCommandOption = Annotated[
 
 
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
-    """Ask before the client and server commands in `place`, a file or run, are executed, unless `allowed`.
-    Raises InputError if the user refuses, or cannot be asked because there is no terminal."""
+    """Ask the user for permission to run the experiment's client and server commands, unless `allowed`.
+
+    `place` is the file or run with the commands. Raises InputError if the user refuses, or if there is no
+    terminal to ask on."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return

@@ -193,8 +193,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the requested repeats. Its inputs are sampled (`vary`) if the user asks
-        for this, or if a report or `--quick` needs samples because loads are otherwise deterministic.
+        """Return the experiment with the requested repeats. Its inputs are sampled (`vary`) if the user
+        requests it, or if a report or `--quick` needs samples because loads are otherwise deterministic.
 
         A report of a large sweep has fewer samples by default, so that it does not take minutes."""
         vary, repeats = experiment.vary, experiment.repeats

@@ -120,8 +120,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the expected duration if it is long. Return this duration in seconds, under the
-    present load of this machine, or 0 if it was not printed."""
+    """Print the engine, and the expected duration if it is long. Return the duration in seconds, estimated
+    for the current load of this machine, or 0 if it was not printed."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -145,8 +145,8 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return a text on options that shorten a run of `seconds`, with the duration that each gives, to append
-    to a message about the duration; empty for a shard."""
+    """Return a text to append to a message about the duration: the options that shorten a run of `seconds`,
+    and the duration with each option. The text is empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -166,9 +166,9 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
     with run:
         print_run(run.store, run.results, printing)
         code = _finish(run, options, printing)
-        unasked = printing.quiet or printing.json or printing.report or run.store.shard
+        no_hint = printing.quiet or printing.json or printing.report or run.store.shard
         folder = run.store.folder
-        if code != EXIT_INTERRUPTED and not unasked and folder is not None:
+        if code != EXIT_INTERRUPTED and not no_hint and folder is not None:
             print_message(f"where the time went: fastopen report {shlex.quote(run_name(folder))}")
     if code:
         raise typer.Exit(code)
@@ -190,7 +190,7 @@ def print_run(store: RunStore, results: Results, printing: Printing) -> None:
 
 
 def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
-    """Print the faults of a run and where it is kept, write its report if requested; return the exit code."""
+    """Print a run's faults and its folder, write its report if requested, and return the exit code."""
     faults = {} if run.outcome is None else run.outcome.faults
     for reason, jobs in faults.items():
         others = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
@@ -227,7 +227,7 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
 
 
 def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for an interval, print this and the options that would give one."""
+    """If the time limit was too short for a confidence interval, print a message with the options to use."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):

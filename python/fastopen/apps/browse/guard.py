@@ -44,8 +44,8 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
-class Desk:
-    """The runs, the token and the port of the server, which all handlers share."""
+class ServerState:
+    """The state that all handlers share: the runs, the token and the port of the server."""
 
     kept: Kept
     token: str
@@ -61,7 +61,7 @@ class Desk:
         """Return the cookie's name. Each port has its own, because cookies belong to hosts, not to ports."""
         return f"fastopen-{self.port}"
 
-    def knows(self, token: str | None) -> bool:
+    def is_token(self, token: str | None) -> bool:
         """Return True if `token` is the right token. The comparison takes constant time."""
         return hmac.compare_digest((token or "").encode(), self.token.encode())
 
@@ -111,7 +111,7 @@ class Paging:
 
 
 Answer = Callable[..., Awaitable[None]]
-"""A function that responds to a request. It gets the handler and the groups of the address pattern."""
+"""A function that responds to a request. It gets the handler and the groups of the URL's pattern."""
 
 
 class Guarded(RequestHandler):
@@ -119,9 +119,9 @@ class Guarded(RequestHandler):
 
     SUPPORTED_METHODS = ("GET",)
 
-    def initialize(self, desk: Desk, answer: Answer) -> None:
+    def initialize(self, state: ServerState, answer: Answer) -> None:
         """Store the arguments of the route. Tornado calls this before each request."""
-        self.desk, self.kept, self.answer = desk, desk.kept, answer
+        self.state, self.kept, self.answer = state, state.kept, answer
 
     async def get(self, *groups: str) -> None:
         await self.answer(self, *groups)
@@ -132,21 +132,23 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host or with neither token nor cookie. Turn a token into a cookie."""
-        if self.request.host not in self.desk.hosts:
+        """Refuse requests with a wrong Host, or with neither token nor cookie. If the URL has the token, set
+        the cookie and redirect to the URL without the token."""
+        if self.request.host not in self.state.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
-        if self.desk.knows(given):
-            self.set_cookie(self.desk.cookie, given, httponly=True, samesite="Lax")
+        if self.state.is_token(given):
+            self.set_cookie(self.state.cookie, given, httponly=True, samesite="Lax")
             names = [name for name in self.request.query_arguments if name != TOKEN]
             kept = {name: self.get_query_arguments(name) for name in names}
             # Remove the token from the address, which people share and browsers remember.
             self.redirect(self.request.path + (f"?{urlencode(kept, doseq=True)}" if kept else ""), status=303)
-        elif not self.desk.knows(self.get_cookie(self.desk.cookie)):
+        elif not self.state.is_token(self.get_cookie(self.state.cookie)):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode an argument. In the path, it may be the name of a folder that is not UTF-8, or None."""
+        """Decode a query argument or, without a `name`, a group of the path's pattern. A group is None if it
+        did not match, and may be a folder's name that is not UTF-8."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -212,7 +214,7 @@ class Guarded(RequestHandler):
             self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """Show the error as a page, as text if access was refused, or as a note if a part was requested."""
+        """Send the error: as plain text if access was refused, as a note for a part, otherwise as a page."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)

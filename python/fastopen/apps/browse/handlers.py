@@ -8,7 +8,7 @@ from tornado.web import Application, HTTPError
 
 from fastopen.analysis.attribution import changed_pieces
 from fastopen.analysis.comparison import LimitCheck, checks_of, compare_runs, parse_limit
-from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Desk, Guarded, Paging
+from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Guarded, Paging, ServerState
 from fastopen.apps.browse.kept import Outline
 from fastopen.apps.browse.loads import (
     OneLoad,
@@ -52,7 +52,7 @@ PIECES_MAX: Final = 200
 UNSEEN: Final = "recorded only at the origins, so the waits of its requests are unknown"
 
 
-def application(desk: Desk) -> Application:
+def application(state: ServerState) -> Application:
     run = r"/runs/([^/]+)"
     load = rf"{run}/loads/(\d{{1,9}})"
     answers: dict[str, Answer] = {
@@ -76,9 +76,9 @@ def application(desk: Desk) -> Application:
         rf"{load}/record\.json": record_file,
     }
     return Application(
-        [(pattern, Guarded, {"desk": desk, "answer": answer}) for pattern, answer in answers.items()],
+        [(pattern, Guarded, {"state": state, "answer": answer}) for pattern, answer in answers.items()],
         default_handler_class=Guarded,
-        default_handler_args={"desk": desk, "answer": nowhere},
+        default_handler_args={"state": state, "answer": nowhere},
         log_function=lambda _: None,
     )
 

@@ -25,7 +25,7 @@ MISSING: Final = "-"
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, as its file shows it."""
+    """The progress of a run, read from its file."""
 
     status: str
     done: int
@@ -68,7 +68,7 @@ def read_progress(run: RunReader) -> Progress:
 
 
 def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
-    if missing <= 0:  # the number of invalid loads that will be repeated is unknown
+    if missing <= 0:  # only repetitions of invalid loads remain, whose number is unknown
         return None
     started = [row.started_unix_ms for row in recent if row.started_unix_ms]
     # In virtual time all worlds begin at the same moment, so the pace is unknown.

@@ -11,7 +11,7 @@ from typing import Final
 
 from tornado.httpserver import HTTPServer
 
-from fastopen.apps.browse.guard import TOKEN, Desk
+from fastopen.apps.browse.guard import TOKEN, ServerState
 from fastopen.apps.browse.handlers import application
 from fastopen.apps.browse.kept import Kept
 from fastopen.common.errors import InputError, MachineError
@@ -35,15 +35,15 @@ async def serve(
         raise InputError(words, f"--port {port}", "leave it out to use a free one") from None
     listening.setblocking(False)
     port = listening.getsockname()[1]
-    desk = Desk(Kept(folder), secrets.token_urlsafe(TOKEN_BYTES), port)
-    server = HTTPServer(application(desk))
+    state = ServerState(Kept(folder), secrets.token_urlsafe(TOKEN_BYTES), port)
+    server = HTTPServer(application(state))
     server.add_socket(listening)
     if stop is None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    announce(f"http://{ADDRESS}:{port}/?{TOKEN}={desk.token}")
+    announce(f"http://{ADDRESS}:{port}/?{TOKEN}={state.token}")
     try:
         await stop.wait()
     finally:

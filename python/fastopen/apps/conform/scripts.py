@@ -112,7 +112,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a folder, and make all copies executable and removable whatever the originals' permissions."""
+    """Copy a folder. Set the permissions of all copies, so that scripts can run and copies can be removed."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)
@@ -125,10 +125,11 @@ class Known:
     script: str
     """The name of the script, without its group."""
     says: str
-    """A part of packetdrill's message, so that other faults of the same script remain failures."""
+    """Text in packetdrill's message for this failure. Other failures of the script are not excused."""
     since: str
-    """The first version on which the script cannot pass any more."""
+    """The first version of Linux on which the script cannot pass."""
     words: str
+    """The reason, for users."""
 
 
 KNOWN: Final = (

@@ -25,14 +25,14 @@ class Behaviour:
     name: str
     """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
     does: str
-    """The action in words, such as `the path drops SYNs with data`."""
+    """The behaviour in words, such as `the path drops SYNs with data`."""
     costs: str
     """The effect on a connection."""
     remedy: str = (
         "probe the server from another network (fastopen probe HOST), and keep TFO off on such paths"
     )
     fails: Literal["", "at once", "after a lost SYN"] = ""
-    """The time at which the client counts TCPFastOpenActiveFail; empty if it does not."""
+    """The time when the client's kernel counts TCPFastOpenActiveFail; empty if it does not count it."""
 
 
 _NOTHING: Final = "no saving, and data sent twice"

@@ -1,5 +1,7 @@
-"""Download a package of Linux's source with apt, without root. The archives are those of this machine's apt
-sources and newer suites of them; the package lists and the cache are separate from the machine's."""
+"""Download a package of Linux's source with apt, without root.
+
+The archives are those in this machine's apt sources, and their suites for newer releases. The package lists
+and the cache are separate from the machine's."""
 
 import os
 import platform
@@ -83,8 +85,8 @@ def codename() -> str:
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return the archives for each round of the search for a new enough kernel. `release` is a code name.
 
-    The first round has the backports to this and newer releases: short lists with the newest kernels. The
-    second also has `archives` and the newer releases. A missing suite is not an error."""
+    The first round has the backports for this release and newer ones: short lists with the newest kernels.
+    The second adds `archives` and the newer releases themselves. A suite that does not exist is no error."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]
@@ -173,7 +175,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch package lists. Return apt's error, or an empty string. After an error, some may be usable."""
+        """Fetch package lists. Return apt's error, despite which some may be usable, or an empty string."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -59,7 +59,8 @@ SHOWN_LINES: Final = 3
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the build, such as "compiling": `done` files of about `total` (0: unknown) are compiled."""
+    """A stage of the build, such as "compiling", with the number of compiled files: `done` of about `total`,
+    which is 0 if unknown."""
 
     name: str
     detail: str = ""
@@ -241,7 +242,7 @@ def _manifest(
 
 
 def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    """Install the built program and its manifest in the user's cache, and replace a kernel of that name."""
+    """Install the built program and its manifest in the user's cache, replacing a kernel with its name."""
     ready = job.work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)

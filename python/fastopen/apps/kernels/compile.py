@@ -22,10 +22,11 @@ FIRST: Final = Path("include/linux/compiler-version.h")
 # A small file that is compiled with the same flags as most files.
 SAMPLE: Final = Path("lib/bsearch.o")
 NAMES: Final = "fastopen-names.h"
-# kernel/headers.h mentions this macro, so that gcc ignores the precompiled header if the macro is defined.
+# kernel/headers.h uses this macro, so gcc ignores the precompiled header for a file if it is defined.
 PLAIN: Final = "FASTOPEN_PLAIN"
 # Macros with the name of the compiled file. gcc ignores a precompiled header if macros in it have new values.
 OWN_NAMES: Final = re.compile(r"-D(_*KBUILD_(?:BASENAME|MODNAME|MODFILE))=")
+# The folders in which source files are searched for macros that precede the headers (see _plain).
 PLACES: Final = (
     *("arch/um", "arch/x86/um", "drivers/base", "drivers/tty"),
     *("fs", "init", "ipc", "kernel", "lib", "mm", "net"),
@@ -37,7 +38,7 @@ HARMLESS: Final = ("pr_fmt", "CREATE_TRACE_POINTS")
 LOOKED_AT: Final = 4096
 INCLUDE: Final = re.compile(r"^#\s*include\s*<", re.MULTILINE)
 DEFINED: Final = re.compile(r"^#\s*(?:define|undef)\s+(\w+)", re.MULTILINE)
-# Without these variables, the build information in the kernel would differ from machine to machine.
+# Without these variables, the kernel would contain build information that differs between machines.
 SAME_EVERYWHERE: Final = {
     "KBUILD_BUILD_TIMESTAMP": "2000-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "fastopen",
@@ -108,8 +109,8 @@ def precompile(
 
 
 def empty_precompiled(tree: Path) -> None:
-    """Empty the precompiled header, so that gcc ignores it. Its modification time is kept, so that make does
-    not rebuild the objects that depend on it."""
+    """Empty the precompiled header, so that gcc ignores it. Keep its modification time, so that make does not
+    rebuild the objects that depend on it."""
     target = tree / f"{FIRST}.gch"
     before = target.stat()
     target.write_bytes(b"")
@@ -132,8 +133,8 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield source files that define a macro before they include a header. A precompiled header would ignore
-    the macro."""
+    """Yield the source files that define a macro before they include a header. They need plain headers: a
+    precompiled header would ignore the macro."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:

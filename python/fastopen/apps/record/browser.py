@@ -108,7 +108,7 @@ class Recorder(Closing):
                 raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
             _wait_until(lambda: not log.open(), page, log, settle_s)
             _wait_for_turn(page)
-            log.give_heads()
+            log.assign_header_fields()
             screenshot = None
             if self._netlog is None:
                 for exchange in log.exchanges:
@@ -135,8 +135,8 @@ def _wait_for_turn(page: "Page") -> None:
 
 
 def _wait_until(done: Callable[[], bool], page: "Page", log: Log, limit_s: float) -> bool:
-    """Wait until `done` returns True, and return False if this takes longer than `limit_s`. Raises LoadError
-    if the page receives too many bytes or makes too many requests."""
+    """Wait until `done` returns True. Return False if it does not within `limit_s`. Raises LoadError if the
+    page receives too many bytes or makes too many requests."""
     deadline = time.monotonic() + limit_s
     while not done():
         if time.monotonic() > deadline:

@@ -26,11 +26,13 @@ class NetworkExchange:
 
     id: str
     asked: Mapping[str, Any]
+    """The event Network.requestWillBeSent."""
     response: Mapping[str, Any] | None = None
     ended: float | None = None
     received_bytes: float | None = None
     """The size of the response's head and body on the wire."""
     failed: str | None = None
+    """The reason for a failure, such as `net::ERR_ABORTED`; None if the request did not fail."""
     redirected: bool = False
     body: tuple[str, bool] | None = None
     """The body as the browser returns it, and True if it is base64."""
@@ -76,7 +78,7 @@ class Log:
     def open(self) -> int:
         return sum(one.ended is None for one in self.exchanges)
 
-    def give_heads(self) -> None:
+    def assign_header_fields(self) -> None:
         """Move the sent and received header fields to their requests. Call this after the last event."""
         for one in self.exchanges:
             if one.on_the_wire:

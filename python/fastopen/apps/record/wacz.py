@@ -1,4 +1,4 @@
-"""Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/): the bytes on the wire, and times.
+"""Write a recording as WACZ (https://specs.webrecorder.net/wacz/1.1.1/), with the bytes on the wire.
 
 The bytes come from Chromium's log of its network (--log-net-log), because the DevTools protocol reports only
 decoded bodies. In addition to the archive, which other tools replay, a WACZ contains the HAR without bodies
@@ -69,7 +69,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
                 current[source] = WireExchange(params["url"].partition("#")[0], params["method"], moment_s)
                 found.append(current[source])
             elif source in current:
-                _hear(current[source], name, params)
+                _add_event(current[source], name, params)
     yield from (one for one in found if one.status and one.url in urls)
 
 
@@ -82,7 +82,7 @@ def _event(line: str) -> Any:
     return event if isinstance(event, dict) and "source" in event else None
 
 
-def _hear(exchange: WireExchange, name: str, params: Any) -> None:
+def _add_event(exchange: WireExchange, name: str, params: Any) -> None:
     if name in _REQUEST_HEADERS:
         exchange.sent = _fields(params["headers"])
     elif name == "HTTP_TRANSACTION_READ_RESPONSE_HEADERS":

@@ -116,7 +116,7 @@ class Bench(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
 
     @model_validator(mode="after")
-    def _transactions_begin_somehow(self) -> "Bench":
+    def _has_rates_or_clients(self) -> "Bench":
         if not self.rates and not self.clients:
             raise conflict("needs rates or clients", "add --rates 1000 or --clients 10", "serve-bench")
         return self
@@ -138,7 +138,8 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or file (None: defaults); apply changes except None. Raises InputError."""
+    """Read a packaged benchmark or a file, or use the defaults if it is None. `changes` that are not None
+    replace its settings. Raises InputError."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -209,8 +210,8 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, each is shuffled. A
-    job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
+    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, the cells of each
+    are shuffled. A job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

@@ -19,7 +19,7 @@ from fastopen.engines.base import JobEnded, TransactionsDone, WorldBuilt
 from fastopen.engines.host import WorldEngine
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
-# The core's time does not count as the server's if other processes used more than this share of the core.
+# If other processes used more than this share of the core, its busy time is not taken as the server's.
 OTHERS_SHARE: Final = 0.02
 TICK_US: Final = 10_000
 # Counters of the server's kernel that the results name if they grew.

@@ -79,7 +79,7 @@ def _maker(store: ResultsStore, file: KeptFile) -> str | None:
 
 @dataclass(frozen=True)
 class Pruning:
-    """The files to remove, in addition to damaged files and old temporary files."""
+    """The selection of files to remove, in addition to damaged files and old temporary files."""
 
     older_than_s: float | None = None
     bytes: int | None = None
@@ -164,8 +164,8 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a result and its job; None for both if the file is damaged. A file also counts as damaged if its
-    job, which may come from a stranger, names programs or files or could not have been stored."""
+    """Return a result and its job; None for both if the file is damaged. Since a stranger may have written
+    the file, it also counts as damaged if its job names programs or files, or could not have been stored."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

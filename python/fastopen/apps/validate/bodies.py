@@ -54,7 +54,7 @@ class BodiesValidation(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why the load is invalid."""
     screenshots: dict[str, bytes | None]
-    """The PNGs `recorded` and `replayed`, by these words in their file names; None if there is none."""
+    """Maps `recorded` and `replayed`, which file names contain, to PNGs; None if a picture is missing."""
 
     @property
     def asked_percent(self) -> float:

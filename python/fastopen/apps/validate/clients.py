@@ -26,7 +26,7 @@ from fastopen.workflows.page_loads import last_records
 
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 COMPARED: Final = (LOADER.label, CHROMIUM.label)
-# A load, and the number of resources that synthetic bodies cannot reproduce; None if there was no load.
+# A load, and the number of resources that its synthetic bodies do not reproduce; None without a load.
 Found = tuple[LoadRecord, int] | None
 
 

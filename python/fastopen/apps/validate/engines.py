@@ -77,7 +77,7 @@ class EngineComparison(TwoTimes):
     host: CellResult
     virtual: CellResult
     program_link: CellResult
-    """The cell on the virtual engine, with a link by fastopen's model instead of the kernel's netem."""
+    """The cell on the virtual engine, with fastopen's own link model instead of the kernel's netem."""
 
     @property
     def allowed_ms(self) -> float:
@@ -130,7 +130,7 @@ class EngineComparison(TwoTimes):
             one.syn_data_connections / max(one.connections, 1)
             for one in (self.host, self.virtual, self.program_link)
         ]
-        # On the host, milliseconds decide if a late connection is used, so one connection a load may differ.
+        # On the host, a millisecond can decide if a load uses a late connection, so one a load may differ.
         if (max(shares) - min(shares)) * self.virtual.connections / len(self.virtual.plts_ms) >= 1:
             return "evidence differs"
         return ""

@@ -106,9 +106,9 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan all replays as one experiment with a cell for each, so that pages load in parallel. Numbers make
-    the names of pages unique. A load may take the usual limit, or TIMEOUT_FACTOR times its recording if that
-    is longer."""
+    """Plan all replays as one experiment with a cell for each, so that pages load in parallel. The names of
+    pages get numbers, which make them unique. A load's time limit is the usual one, or TIMEOUT_FACTOR times
+    the recorded PLT if that is longer."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []

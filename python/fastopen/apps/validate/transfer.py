@@ -116,8 +116,8 @@ class Transfer:
             loaded = partial(self._loaded_before, watch=watcher)
             imported = calibrate(recorded.page, recorded.recording.exchanges, loaded)
             measured = self._loaded(page, (CHROMIUM.label,), watcher)
-            foretold = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
-            yield from self._compared((page, measured), (imported, foretold))
+            predicted = self._loaded(imported, (LOADER.label, CHROMIUM.label), watcher)
+            yield from self._compared((page, measured), (imported, predicted))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
         """Load the page once over the first network, and return it as imported from the HAR of that load."""
@@ -154,17 +154,17 @@ class Transfer:
         return loads
 
     def _compared(self, original: tuple[Page, Loads], imported: tuple[Page, Loads]) -> Iterator[Prediction]:
-        (page, measured), (foretold_page, foretold) = original, imported
-        for (client, network, arm), records in foretold.items():
+        (page, measured), (predicted_page, predicted) = original, imported
+        for (client, network, arm), records in predicted.items():
             savings = [
                 saving(_median_ms(loads[by, network, BASELINE.name]), _median_ms(loads[by, network, arm]))
-                for loads, by in ((foretold, client), (measured, CHROMIUM.label))
+                for loads, by in ((predicted, client), (measured, CHROMIUM.label))
             ]
             known = arm != BASELINE.name and None not in savings
             against = measured[CHROMIUM.label, network, arm]
             error = None
             if records and against:
-                error = error_of(foretold_page, _middle(records), page, _middle(against))
+                error = error_of(predicted_page, _middle(records), page, _middle(against))
             yield Prediction(
                 page=page.name,
                 before=self.before,

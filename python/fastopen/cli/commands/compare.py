@@ -85,7 +85,7 @@ def print_comparisons(compared: list[RunComparison], checks: list[list[LimitChec
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print the changes from the first kernel's run to each other run. `of_kernel` maps kernels to runs."""
+    """Print how runs on other kernels differ from the run on the first. `of_kernel` maps kernels to runs."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[LimitCheck]] = [[] for _ in compared]

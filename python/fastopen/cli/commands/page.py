@@ -22,7 +22,7 @@ from fastopen.pages.model import Page, Resource
 PANEL: Final = "Inputs"
 SHOWN_URL: Final = 76
 SHOWN_NAME: Final = 32
-# The width of the column with the names of facts, in characters.
+# The width of the column of labels, in characters.
 LABEL: Final = 14
 
 command = typer.Typer(no_args_is_help=True, help="Show pages, and index a corpus.")

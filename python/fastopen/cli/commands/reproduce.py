@@ -38,7 +38,7 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that a search for rigs also has, or that the environment may give (FASTOPEN_STORE).
+# The settings of a run that may be given with --explain. It ignores `store`, which FASTOPEN_STORE may set.
 SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 

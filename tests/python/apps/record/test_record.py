@@ -351,7 +351,7 @@ class TestTheFile:
         log.on_event(
             "Network.responseReceived", {"requestId": "2", "response": answer, "hasExtraInfo": False}
         )
-        log.give_heads()
+        log.assign_header_fields()
         entries = har_of([Loaded("http://a.test/", "A", log)], "1")["log"]["entries"]
 
         def fields(of: str) -> list[list[tuple[str, str]]]:

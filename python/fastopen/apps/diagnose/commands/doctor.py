@@ -115,7 +115,7 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Yield checks of sysctls that can forbid a world's namespaces. The `kernel.` ones do not affect root."""
+    """Yield checks of sysctls that can forbid a world's namespaces. Those in `kernel.` do not affect root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
@@ -126,7 +126,7 @@ def _settings() -> Iterator[Check]:
 
 
 def _program() -> Iterator[Check]:
-    """Yield a check of the world program, and the program's checks, which build a small world here."""
+    """Yield a check of the world program, and then the program's own checks, for which it builds a world."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")

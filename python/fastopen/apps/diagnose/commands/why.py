@@ -54,7 +54,7 @@ def _look(seconds: float, *, as_json: bool) -> bool:
     time.sleep(seconds)
     after = read_machine() if seconds else before
     grown = growth(before.counters, after.counters)
-    # If no counter of TFO has grown, the totals may still show earlier faults.
+    # If no TFO counter has grown, diagnose from the totals, which may show earlier faults.
     now = any(name.startswith("TCPFastOpen") for name in grown)
     counted: Mapping[str, int] = grown if now else after.counters
     since = f"in the last {seconds:g} s" if now else "since the network namespace was made"

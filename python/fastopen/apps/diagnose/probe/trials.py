@@ -172,7 +172,7 @@ def _trial(
 
 
 class Handling(StrEnum):
-    """The fate of data in the SYN, from the best to the worst."""
+    """The server's or path's treatment of data in the SYN, from the best to the worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -201,7 +201,7 @@ class Probed:
     cookie_before: bool = False
     """True if the kernel had a cookie before the trials: Linux keeps cookies by address, not by port."""
     asking_dropped: bool = False
-    """True if SYNs that requested a cookie were lost, but other SYNs were not."""
+    """True if all SYNs that requested a cookie, or their SYN-ACKs, were lost."""
     data_with_cookie: Handling = Handling.NOT_TRIED
     data_without_cookie: Handling = Handling.NOT_TRIED
     disabled_here: bool = False
@@ -229,7 +229,8 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Make up to CONNECTIONS_MAX connections, one at a time, each with one greeting. Return the results."""
+    """Make up to CONNECTIONS_MAX connections one after another, send a greeting on each, and return the
+    results. `pause` waits between connections."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
@@ -286,7 +287,7 @@ def _is_decided(fastopens: Sequence[Trial]) -> bool:
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response; longer times include other delays. None without a response."""
+    """Return the shortest time to a response, which has the least other delay; None without a response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 

@@ -38,7 +38,7 @@ _ROWS: Final = {
 
 
 def consistent(found: Probed) -> tuple[Behaviour, ...]:
-    """Return the behaviours that explain equally well what the client found; empty if none is known."""
+    """Return the possible causes of the results, which the client cannot distinguish; empty if unknown."""
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:

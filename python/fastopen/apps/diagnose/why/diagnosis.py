@@ -34,7 +34,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are its possible causes, which one host's counters may not distinguish."""
+    """A finding. `rows` are its possible causes; the counters of one host may not distinguish them."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -167,8 +167,8 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
 
 
 def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
-    """Yield the behaviours that explain failed clients: behaviours with lost SYNs if SYNs were retransmitted,
-    and other behaviours if there are more failures than retransmitted SYNs."""
+    """Yield the possible causes of TCPFastOpenActiveFail: causes that lose SYNs if SYNs were retransmitted,
+    and causes that fail at once if there were more failures than retransmitted SYNs."""
     again = grown.get(SYN_RETRANS, 0)
     at_once = grown.get(ACTIVE_FAIL, 0) > again
     if at_once:

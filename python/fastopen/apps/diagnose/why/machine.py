@@ -35,7 +35,7 @@ class LocalListener:
     address: str
     port: int
     queue: int | None
-    """TCP_FASTOPEN: the most connections with SYN data that may be in their handshake; 0: no Fast Open."""
+    """The option TCP_FASTOPEN: the limit of connections with SYN data in their handshake. 0 is no TFO."""
     mptcp: bool = False
     able: bool = True
     """False if the socket uses MPTCP, for which this kernel has no Fast Open (before Linux 6.2)."""
@@ -70,8 +70,8 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def read_machine() -> Machine:
-    """Return the TFO state of this process's network namespace. `unseen` lists what needs root or a missing
-    tool to read; nothing raises an error."""
+    """Return the TFO state of this process's network namespace. `unseen` lists the facts that only root or a
+    missing tool could read; they raise no error."""
     unseen: list[str] = []
     texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
     settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
@@ -125,20 +125,20 @@ def _listeners() -> Iterator[LocalListener]:
             if row[3] == LISTEN:
                 local, _, local_port = row[1].partition(":")
                 sockets[row[9]] = _shown(local), int(local_port, 16)
-    seen = _asked(set(sockets))
+    seen = _inspected(set(sockets))
     mptcp_ports = {listener.port for listener in seen.values() if listener.mptcp}
     yield from (listener for inode, listener in seen.items() if listener.mptcp)
     for inode, (address, port) in sockets.items():
         if inode in seen:
             if not seen[inode].mptcp:
                 yield seen[inode]
-        elif port not in mptcp_ports:  # the TCP side of an MPTCP listener has no descriptor
+        elif port not in mptcp_ports:  # an MPTCP listener's own TCP socket has no descriptor
             yield LocalListener(address, port, None)
 
 
-def _asked(inodes: set[str]) -> dict[str, LocalListener]:
-    """Map inodes to listening sockets: the TCP sockets of `inodes`, and all MPTCP sockets. Search the
-    descriptors of this network namespace's processes that this user may inspect."""
+def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
+    """Map inodes to listening sockets that this user may inspect: TCP sockets with these `inodes`, and all
+    MPTCP sockets. They are searched among the descriptors of processes in this network namespace."""
     found: dict[str, LocalListener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
@@ -211,7 +211,7 @@ def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
 
 
 def _shown(address: str) -> str:
-    """Format an address of /proc/net/tcp, which is in words of four bytes in the machine's byte order."""
+    """Format an address of /proc/net/tcp, where each four bytes are a number in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words)

@@ -56,9 +56,9 @@ def run_supervised(
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
     the command line of a kernel of the virtual engine, that world runs on this kernel."""
-    # Some programs start others with SIGCHLD ignored. Then wait() would not return a child's status.
+    # This process may have been started with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Block the signals first, so that `attend` gets them. The supervisor unblocks them for its command.
+    # Block the signals, so that `attend` can wait for them. The supervisor unblocks them for its command.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
@@ -117,8 +117,8 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record from the supervisor. Return it if it is the last one on a command outside a world,
-        otherwise None. Raises CommandError if the command could not be run."""
+        """Act on a record from the supervisor. Return it if the command ended outside a world, so that no
+        record follows; otherwise return None. Raises CommandError if the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]

@@ -14,7 +14,8 @@ IN_WORLD: Final = "fastopen-shell/1"
 PEERS_SHOWN: Final = 10
 CLIENT_BIT: Final = 1
 SERVER_BIT: Final = 2
-# One of the reasons by which `not_helped` counts calls (crates/intercept/src/supervisor.rs).
+# A key of `not_helped`, which counts calls by the reason why they got no TFO
+# (crates/intercept/src/supervisor.rs).
 MULTIPATH: Final = "its socket uses Multipath TCP"
 COLUMNS: Final = {
     "connections": "connections",
@@ -53,7 +54,7 @@ def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
-    """Yield a note for each unexpected fact about the connections, and one on counters that have grown."""
+    """Yield a note on each unexpected fact about the connections, and on the counters that have grown."""
     total, setting, counters = document["total"], document["tcp_fastopen"], document["counters"]
     without = [peer["peer"] for peer in document["peers"] if _gives_no_cookie(peer)]
     if without:
