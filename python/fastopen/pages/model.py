@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -293,6 +293,24 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
         yield "initiator_at_bytes", problem
     if parent.phase == "after" and resource.phase != "after":
         yield "phase", f"{resource.phase}, but its initiator is in phase after"
+
+
+def page_of_hosts(
+    name: str, source: str, hosts: Iterable[str], kind: ResourceType, body_bytes: int = 0
+) -> Page:
+    """Return a page with one resource on each host, over http: a document, and resources of type `kind` that
+    it requests."""
+    resources = tuple(
+        Resource(
+            url=f"http://{host}/",
+            type=kind if number else "document",
+            body_bytes=body_bytes,
+            initiator=0 if number else None,
+        )
+        for number, host in enumerate(hosts)
+    )
+    facts = {"name": name, "url": resources[0].url, "source": source, "initiators": "declared"}
+    return Page.model_validate({"format": FORMAT, **facts, "resources": resources})
 
 
 def parse_page(data: object, place: str) -> Page:

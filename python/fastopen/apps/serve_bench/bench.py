@@ -29,8 +29,7 @@ from fastopen.contract import (
 )
 from fastopen.contract.job import ARRIVALS_MAX, DURATION_MAX_US
 from fastopen.contract.part import RTT_MAX_US
-from fastopen.pages import Page
-from fastopen.pages.model import Resource
+from fastopen.pages.model import page_of_hosts
 
 SUFFIX: Final = ".toml"
 HOSTS_MAX: Final = 1000
@@ -230,12 +229,13 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None,
         new_key=None if cell.new_key == "none" else cell.new_key,
         flood=cell.flood,
     )
+    hosts = [f"h{number}.test" for number in range(bench.hosts)]
     no_limit = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(
         contract=CONTRACT,
         id=name,
         seed=bench.seed,
-        page=page_of(bench),
+        page=page_of_hosts("answers", "made for a server benchmark", hosts, "xhr", bench.size),
         network=Network(rtt_us=bench.rtt, down=no_limit, up=no_limit),
         origins=Origins(
             tfo_queue=cell.tfo_queue,
@@ -245,24 +245,4 @@ def _job(bench: Bench, cell: BenchCell, name: str, server: Sequence[str] | None,
         loads=[LoadSpec(id="transactions", transport=transport, cookies=cookies, transactions=transactions)],
         tolerance=Tolerance(rtt_us=RTT_TOLERANCE_US, rate_fraction=1.0),
         load_timeout_us=TIMEOUT_US,
-    )
-
-
-def page_of(bench: Bench) -> Page:
-    """Return a page with one response of the requested size from each host."""
-    hosts = [f"http://h{number}.test/" for number in range(bench.hosts)]
-    resources = [
-        Resource(
-            url=url, type="document" if number == 0 else "xhr", body_bytes=bench.size,
-            initiator=None if number == 0 else 0,
-        )
-        for number, url in enumerate(hosts)
-    ]  # fmt: skip
-    return Page(
-        format="fastopen-page/1",
-        name="answers",
-        url=hosts[0],
-        source="made for a server benchmark",
-        initiators="declared",
-        resources=resources,
     )

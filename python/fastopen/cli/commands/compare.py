@@ -69,7 +69,16 @@ def command(
         print_json(comparison_document(compared, checks))
     else:
         print_comparisons(compared, checks)
-    _write(compared, checks, html, junit)
+    if html is not None:
+        # The template engine takes longer to import than most comparisons.
+        from fastopen.report.compared_page import comparison_html
+
+        write_file(html, comparison_html(compared, checks))
+        print_message(f"report: {html}")
+    if junit is not None:
+        from fastopen.report.junit import junit as junit_xml
+
+        write_file(junit, junit_xml(compared, checks))
     if any(check.failed for of_one in checks for check in of_one):
         raise typer.Exit(EXIT_FAULTS)
 
@@ -100,18 +109,3 @@ def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
             "results": {name: results_document(side.results) for name, side in of_kernel.items()},
         }
     )
-
-
-def _write(
-    compared: list[RunComparison], checks: list[list[LimitCheck]], html: Path | None, junit: Path | None
-) -> None:
-    if html is not None:
-        # The template engine takes longer to import than most comparisons.
-        from fastopen.report.compared_page import comparison_html
-
-        write_file(html, comparison_html(compared, checks))
-        print_message(f"report: {html}")
-    if junit is not None:
-        from fastopen.report.junit import junit as junit_xml
-
-        write_file(junit, junit_xml(compared, checks))

@@ -30,7 +30,8 @@ from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.engines import find_program, kernels
 from fastopen.engines.bodies import BodiesFile
 from fastopen.experiments import COMMAND_LINE, of_part, read_asked
-from fastopen.pages import ImportedPage, Page, Resource
+from fastopen.pages import ImportedPage
+from fastopen.pages.model import page_of_hosts
 
 PANEL: Final = "Real networks and programs"
 PAGE: Final = "example"
@@ -134,7 +135,7 @@ def command(
     _check_engine(engine, command, out, kernel)
     servers = [_server(text) for text in serve or ()]
     if servers and page is None:
-        imported = ImportedPage(_page_of_hosts([host for host, _ in servers]))
+        imported = ImportedPage(page_of_hosts("servers", "--serve", dict(servers), "image"))
     else:
         name = page or PAGE
         pages = reading.pages([name], quiet=True)
@@ -211,23 +212,6 @@ def _server(text: str) -> tuple[str, list[str]]:
     if host == "localhost" or host.replace(".", "").isdigit():
         raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
     return host, words
-
-
-def _page_of_hosts(hosts: Sequence[str]) -> Page:
-    """Return a page with one empty resource on each of these hosts."""
-    resources = tuple(
-        Resource(url=f"http://{host}/", type="document" if number == 0 else "image", body_bytes=0,
-                 initiator=None if number == 0 else 0)
-        for number, host in enumerate(dict.fromkeys(hosts))
-    )  # fmt: skip
-    return Page(
-        format="fastopen-page/1",
-        name="servers",
-        url=resources[0].url,
-        source="--serve",
-        initiators="declared",
-        resources=resources,
-    )
 
 
 def _opened(path: Path) -> int:
