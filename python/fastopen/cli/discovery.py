@@ -4,6 +4,7 @@
 which several apps may add commands. A module is imported only when its command is requested, so `fastopen ls`
 needs no figures and no browser."""
 
+import re
 import shutil
 from collections import UserDict
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 import fastopen
-from fastopen.cli.help import TopicCommand, arrange, show_placeholders, without_types
+from fastopen.cli.help import TopicCommand, UsageError, arrange, placeholder, show_placeholders, without_types
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError, nearest
 from fastopen.common.pydantic_errors import input_error
@@ -30,8 +31,7 @@ PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks an
 FRAMES_MIN: Final = 120
 
 
-# Typer raises this class of Click for a command line that it cannot parse, but does not export it.
-UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.+)\)")
 
 
 class Commands(TyperGroup):
@@ -93,11 +93,14 @@ def _in_one_line() -> Iterator[None]:
             raise InputError(f"no such option: {option}", place, remedy) from None
         if option:  # a flag was given a value, or an option lacks its value
             if "requires" in found.message:
-                raise InputError("needs a value", option, f"write {option} VALUE") from None
-            raise InputError("takes no value", option, f"write only {option}") from None
+                params = found.ctx.command.params if found.ctx else ()
+                words = next((placeholder(one, found.ctx) for one in params if option in one.opts), "VALUE")
+                raise InputError("needs a value", option, f"write {option} {words}") from None
+            raise InputError("takes no value", option, f"write {option} without = and a value") from None
         if isinstance(error.__context__, ValidationError):
             raise input_error(error.__context__, found.param.opts[0]) from None
         message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")
+        message = EXTRA.sub(r"Unexpected argument \1", message)
         remedy = f"did you mean {near}" if near else f"see {see}"
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MethodType
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand
 
 from fastopen.common.errors import InputError, any_of
@@ -48,6 +49,10 @@ PLACEHOLDERS: Final = {
 """Placeholders in help, by the names of Python types."""
 
 
+# Typer raises this class of Click for a command line that it cannot parse, but does not export it.
+UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+
+
 class TopicCommand(TyperCommand):
     """A command whose help can be limited to a topic. Options have headings even if Rich's frames are off."""
 
@@ -64,7 +69,11 @@ class TopicCommand(TyperCommand):
                 raise InputError(f"unknown topic {topic!r}", HELP, f"use {any_of(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = ctx  # Click does not set it if an option lacks its value
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters as TyperCommand does. For `--help` with a topic, return only the parameters
@@ -126,10 +135,11 @@ def without_types(command: Any) -> None:
 def show_placeholders(params: Sequence[Any]) -> None:
     """Make help show placeholders for these parameters instead of names of Python types."""
     for param in params:
-        param.display_type_rich = MethodType(_placeholder, param)
+        param.display_type_rich = MethodType(placeholder, param)
 
 
-def _placeholder(param: Any, ctx: Any) -> str | None:
+def placeholder(param: Any, ctx: Any) -> str | None:
+    """Return the placeholder for a parameter's value, such as `N`; None for arguments and flags."""
     if param.param_type_name == "argument" or getattr(param, "is_flag", False):
         return None
     shown = param.metavar or param.display_type(ctx).strip("<>")

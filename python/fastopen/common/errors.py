@@ -70,6 +70,10 @@ def any_of(names: Iterable[str]) -> str:
 
 def unreadable(path: object, error: OSError) -> InputError:
     """Return the error for a file or folder that could not be read."""
+    if error.errno == errno.ENOENT:
+        return InputError("does not exist", str(path), "check the path")
+    if error.errno == errno.EISDIR:
+        return InputError("is a folder", str(path), "give a file")
     return InputError(f"cannot be read: {error.strerror or error}", str(path))
 
 
@@ -105,6 +109,10 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
     folder = os.path.dirname(str(path))
     if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):
         return InputError("no such folder", folder, "create it or choose another file")
+    if error.errno == errno.EISDIR:
+        return InputError("is a folder", str(path), "give a file")
+    if error.errno == errno.EEXIST:
+        return InputError("is a file", str(path), "give a folder")
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))

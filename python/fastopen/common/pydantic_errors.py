@@ -59,7 +59,8 @@ def _input_error(problem: Mapping[str, Any], place: str) -> InputError:
         return InputError(problem["ctx"]["problem"], f"{place}: {problem['ctx']['place']}")
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
     joined = ": ".join(part for part in (place, "".join(parts).lstrip(".")) if part)
-    return InputError(_plain(problem), joined)
+    remedy = "remove it, or correct its name" if problem["type"] == "extra_forbidden" else ""
+    return InputError(_plain(problem), joined, remedy)
 
 
 def _plain(problem: Mapping[str, Any]) -> str:
@@ -77,8 +78,8 @@ def _plain(problem: Mapping[str, Any]) -> str:
     message = message.partition(", unable to parse")[0].replace("Input should be", "must be")
     message = message.replace("a valid integer", "a whole number")
     shown = one_line(_KINDS.get(type(value)) or repr(value), 80)
-    if kind == "int_parsing":
-        return f"{shown} is not a whole number"
+    if kind in ("int_parsing", "float_parsing"):
+        return f"{shown} is not a {'whole ' if kind == 'int_parsing' else ''}number"
     if kind in ("greater_than_equal", "less_than_equal"):
         small = "ge" in known
         limit = f"small; use {known['ge']:n} or more" if small else f"large; use {known['le']:n} or less"

@@ -50,7 +50,7 @@ def parse_size_bytes(text: str) -> int | None:
         return None
     if text.strip().isdecimal():
         text = text.strip() + "B"
-    return _parse(text, _SIZES_BYTES, "a size", "96kB or 1500", "byte")
+    return _parse(text, _SIZES_BYTES, "a size", "96kB, or 1500 for bytes", "byte")
 
 
 def parse_fraction(text: str) -> float:

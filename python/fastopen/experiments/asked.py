@@ -131,7 +131,8 @@ class Asked:
                 counted = ", ".join(
                     f"{BY_NAME[one].flag} has {count} values" for one, count in lengths.items()
                 )
-                raise self.fault(f"--combine=zip needs lists of equal length, but {counted}", tuple(lengths))
+                message = f"--combine=zip needs lists of equal length, but {counted}"
+                raise self.fault(message, tuple(lengths), "make them equally long, or use --combine=cross")
             longest = max(lengths.values(), default=1)
             stretched = (values if len(values) > 1 else values * longest for values in lists.values())
             combined: Iterable[tuple[Any, ...]] = zip(*stretched, strict=True)
@@ -244,7 +245,9 @@ class Asked:
         for factor in {factor for values in networks for factor in values} - applying:
             given = (value for value in self.values[factor.name] if value is not None)
             if any(factor.quantity.write(value) != factor.usual for value in given):
-                raise self.fault(f"works only with {_needed(factor).flag}", (factor.name,))
+                needed = _needed(factor).flag
+                remedy = f"add {needed}, or drop {factor.flag}"
+                raise self.fault(f"works only with {needed}", (factor.name,), remedy)
 
     def experiment(self, **others: Any) -> Experiment:
         """Return the experiment. `others` are the settings that are not factors. Raises InputError."""
@@ -275,7 +278,7 @@ class Asked:
             names = names or [one.name for one in of_part(*parts) if one.name in self.values]
             raise self.fault(found.message, names or [of_part(*parts)[0].name], found.remedy) from None
         except ValueError as error:
-            remedy = "for example --client=command with --command='curl {url}'"
+            remedy = "write for example --client=command and --command='curl {url}'"
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
@@ -301,8 +304,9 @@ class Asked:
                 continue
             usual = (Tls if factor.part == "tls" else Client).model_fields[factor.setting].default
             if any(value != usual for value in self.values.get(factor.name, ())):
-                message = f"works only with --client={'/'.join(one.label for one in able)}"
-                raise self.fault(message, (factor.name,))
+                named = "/".join(one.label for one in able)
+                remedy = f"use --client={named}, or drop {factor.flag}"
+                raise self.fault(f"works only with --client={named}", (factor.name,), remedy)
 
 
 def read_asked(

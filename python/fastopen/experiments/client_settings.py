@@ -56,7 +56,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
 def _words(line: object) -> list[str]:
     words = shlex.split(line) if isinstance(line, str) else line
     if not isinstance(words, list) or not words:
-        raise ValueError("the client command needs --command")
+        raise ValueError("the client command needs --command, the command line to run")
     if not any(URL in str(word) for word in words) and URLS not in words:
         raise ValueError(f"the command line has neither {URL} nor {URLS}, so it cannot load the page")
     if any(URLS in str(word) and word != URLS for word in words):

@@ -123,7 +123,8 @@ class Experiment(Part):
                 ("tls.early_data_rejected", any(tls.early_data_rejected for tls in encrypted)),
             ):
                 if is_set:
-                    raise conflict("works only with --session=resumed/early", "", key)
+                    remedy = "use --session=resumed/early, or drop it"
+                    raise conflict("works only with --session=resumed/early", remedy, key)
         return self
 
     @model_validator(mode="after")

@@ -142,8 +142,8 @@ def _server(value: object) -> list[str]:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
         raise UnitError(f"{shown(value)} is not a command line: {error}") from None
-    if not words:
-        raise UnitError("the command line is empty")
+    if not any(words[:1]):
+        raise UnitError("the command line is empty; give the command of a server")
     return list(words)
 
 

@@ -103,7 +103,7 @@ class Where:
                 return "number", lambda facts: work_out(first(facts), second(facts))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return "condition", self._comparison([left, *others], ops)
-        remedy = "use page properties, numbers, texts, comparisons, and, or, not, + - * /"
+        remedy = "use comparisons such as 'connections > 20', and the operators and, or, not, + - * /"
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:

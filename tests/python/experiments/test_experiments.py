@@ -141,7 +141,7 @@ def test_a_file_without_a_name_has_that_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_an_unknown_name_are_calibrated(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="does not exist; check the path"):
         load_experiment(str(tmp_path / "none.toml"))
     with pytest.raises(InputError, match="did you mean radhakrishnan2011"):
         load_experiment("radakrishnan2011")

@@ -14,6 +14,7 @@ from typing import Final
 
 from fastopen.analysis.audit.own import is_own, printed_rows
 from fastopen.common.errors import InputError, any_of
+from fastopen.common.phrases import listed
 from fastopen.common.user_files import read_text
 
 REQUIRED: Final = ("experiment", "page", "rtt_ms", "plt_off", "plt_tfo", "unit_as_printed")
@@ -159,8 +160,8 @@ def _ignored_columns(columns: list[str], place: str) -> list[str]:
             raise InputError(f"column {name!r} appears twice", place)
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
-        remedy = f"a table needs {', '.join(REQUIRED)}"
-        raise InputError(f"missing column {', '.join(missing)}", place, remedy)
+        what = "column" if len(missing) == 1 else "columns"
+        raise InputError(f"missing {what} {listed(missing)}", place, f"a table needs {listed(REQUIRED)}")
     unknown = [name for name in columns if name not in (*REQUIRED, *CHECKED, *UNCHECKED)]
     for name in unknown:
         absent = [known for known in CHECKED if known not in columns]

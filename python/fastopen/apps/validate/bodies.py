@@ -91,7 +91,7 @@ def bodies(
     """Load each page in Chromium with its recorded responses, and print which recorded requests it made.
 
     Exit codes: 0 done; 1 a load is invalid."""
-    networks, loads = [one_network(rtt, down, up)], loading.page_loads()
+    networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()
     client = {"kind": CHROMIUM.label, "screenshot": screenshots is not None}
     found: list[BodiesValidation] = []
     imported = reading.pages(pages, quiet=quiet)

@@ -91,7 +91,7 @@ def clients(
 
     With --repeats each load samples RTT, rates, think times and more around the given values, and medians are
     compared. Exit codes: 0 done; 1 their requests differ, or a load is invalid."""
-    networks, loads = [one_network(rtt, down, up)], loading.page_loads()
+    networks, loads = [one_network(rtt, down, up, {})], loading.page_loads()
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     both = {"kind": list(COMPARED)}
     found: list[ClientComparison] = []

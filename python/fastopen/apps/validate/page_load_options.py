@@ -1,12 +1,13 @@
 """Define the options that `fastopen validate` commands share: engine, seed, kernel, jobs and one network."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from fastopen.cli.shared_options import JobsOption, KernelOption
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.contract import Network
 from fastopen.experiments import networks_asked
 from fastopen.workflows.page_loads import PageLoads
@@ -28,9 +29,20 @@ class PageLoadOptions:
         return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
 
 
-def one_network(rtt: str, down: str, up: str, *, option: str = "--rtt") -> Network:
-    """Return the requested network. Raises InputError if a value is invalid or a list."""
-    network, *more = networks_asked(rtt=rtt, down=down, up=up)
+def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
+    """Return the requested network. Raises InputError if a value is invalid or a list. See networks_of."""
+    network, *more = networks_of(options, rtt=rtt, down=down, up=up)
     if more:
-        raise InputError("takes one value, not a list", option)
+        raise InputError("takes one value, not a list", options.get("--rtt", "--rtt"), "give one value")
     return network
+
+
+def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
+    """Return the requested networks. Raises InputError. `options` maps options of `fastopen run` to the
+    options of a command that has other names for them."""
+    networks: list[Network] = []
+    problems: list[InputError] = []
+    with collected(problems):
+        networks = networks_asked(**written)
+    raise_all([InputError(one.message, options.get(one.place, one.place), one.remedy) for one in problems])
+    return networks

@@ -184,7 +184,7 @@ def recordings(
     FILE.har...` does. docs/measurements/replays.md lists the rules."""
     asked = engines_asked(engine)
     if len(asked) > 1:
-        raise InputError("takes one engine, not a list", "--engine")
+        raise InputError("takes one engine, not a list", "--engine", "give one engine")
     chosen: EngineName | None = None if asked[0] == "auto" else asked[0]
     imported, unreadable = _read(files, reading, quiet=quiet)
     with nothing_to_compare_when_interrupted(), RunWatcher(errors_console(), quiet) as watcher:

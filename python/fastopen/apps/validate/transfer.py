@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import FULL_MIN, VALUES_MIN, central
-from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
+from fastopen.apps.validate.page_load_options import PageLoadOptions, networks_of, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
@@ -22,7 +22,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.contract import LoadRecord, Network
 from fastopen.contract.clients import CHROMIUM, LOADER
-from fastopen.experiments import BASELINE, HEADLINE, ArmName, networks_asked
+from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
@@ -31,6 +31,9 @@ from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
 ARMS: Final[tuple[ArmName, ...]] = (BASELINE.name, HEADLINE.name)
+# This command's names for options of `fastopen run`: the network of the one load, and those to predict.
+FROM: Final = {"--rtt": "--from", "--down": "--from-down", "--up": "--from-up"}
+TO: Final = {"--rtt": "--to", "--down": "--to-down", "--up": "--to-up", "--loss": "--to-loss"}
 # Valid loads by client, index of the network, and arm.
 Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
@@ -253,8 +256,8 @@ def transfer(
     """Load each page once in Chromium, predict its loads over other networks, and compare.
 
     The prediction uses only that one load, imported from its HAR. Exit codes: 0 done; 1 a load is missing."""
-    before = one_network(from_rtt, from_down, from_up, option="--from")
-    after = networks_asked(rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
+    before = one_network(from_rtt, from_down, from_up, FROM)
+    after = networks_of(TO, rtt=to_rtt, down=to_down or from_down, up=to_up or from_up, loss=to_loss)
     task = Transfer(before, after, loading.page_loads(), repeats)
     imported = [one.page for one in reading.pages(pages, quiet=quiet)]
     found: list[Prediction] = []

@@ -60,7 +60,7 @@ def command(
     if junit is not None and not limits:
         raise InputError("has no limits to write", "--junit", "add one, such as --fail-on 'plt +1%'")
     if len(runs) < 2:
-        raise InputError("compare needs two runs", runs[0], "add another; fastopen ls lists them")
+        raise InputError("compare needs two runs", runs[0], "add one of those that fastopen ls lists")
     reference, *others = (find_run(run) for run in runs)
     before = read_side(reference)
     compared = [compare_runs(before, read_side(folder)) for folder in others]

@@ -80,7 +80,8 @@ def command(
     """Load pages over networks with TCP Fast Open off and on, and report the time saved."""
     for one in inputs:
         if settings.report and one.endswith(".html") and not Path(one).exists():
-            raise InputError("--report takes no path", one, "use --output for the folder of the run")
+            remedy = "it writes report.html into the run's folder, which -o DIR names"
+            raise InputError(f"takes no file name such as {one}", "--report", remedy)
     asked = read_asked(written, COMMAND_LINE, combine=combine, named=network)
     corpus = None
     if where.strip() or sample is not None:

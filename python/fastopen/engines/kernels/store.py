@@ -117,9 +117,7 @@ def _named(asked: str | None) -> Kernel:
         return by_name[_only(asked, list(by_name))]
     if not usable:
         broken = f"; {damaged[0].reason}" if damaged else ""
-        raise MachineError(
-            f"this needs the virtual engine, and no kernel for it is installed{broken}", f"run {BUILD_IT}"
-        )
+        raise MachineError(f"no kernel for --engine virtual is installed{broken}", f"run {BUILD_IT}")
     return usable[0]
 
 

@@ -330,7 +330,7 @@ def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read_table(tmp_path / "t.csv")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="does not exist; check the path"):
         read_table(tmp_path / "nothing.csv")
 
 

@@ -32,12 +32,9 @@ def command(
     if folder is not None:
         try:
             list(folder.iterdir())
-        except FileNotFoundError:
-            raise InputError(
-                "no such folder",
-                str(folder),
-                "give a folder of runs, or leave it out to browse your kept runs",
-            ) from None
+        except (FileNotFoundError, NotADirectoryError):
+            remedy = "give a folder of runs, or leave it out to browse your kept runs"
+            raise InputError("no such folder", str(folder), remedy) from None
         except OSError as error:
             raise unreadable(folder, error) from None
 

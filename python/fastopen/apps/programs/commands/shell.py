@@ -127,7 +127,7 @@ def command(
     asked = read_asked(written, COMMAND_LINE)
     several = [name for name, values in asked.values.items() if len(values) > 1]
     if several:
-        raise asked.fault("takes one value, not a list", several)
+        raise asked.fault("takes one value, not a list", several, "give one value")
     (network,), (setup,) = asked.networks(), asked.arms_and_setups()[1]
     if network.names in ENCRYPTED_NAMES:
         message = "programs use the system's resolver, which sends lookups in cleartext"
@@ -196,7 +196,7 @@ def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, 
         return
     for name, value in (("--out", out), ("--kernel", kernel)):
         if value is not None:
-            raise InputError("needs --engine virtual", name)
+            raise InputError("needs --engine virtual", name, f"add it, or drop {name}")
 
 
 def _server(text: str) -> tuple[str, list[str]]:
@@ -208,7 +208,7 @@ def _server(text: str) -> tuple[str, list[str]]:
     except ValueError as error:
         raise InputError(f"is not a command line: {error}", f"--serve {text}") from None
     if not any(words[:1]):
-        raise InputError("is empty", f"--serve {text}", "[NAME=]COMMAND")
+        raise InputError("is empty", f"--serve {text}", "write [NAME=]COMMAND")
     if host == "localhost" or host.replace(".", "").isdigit():
         raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
     return host, words

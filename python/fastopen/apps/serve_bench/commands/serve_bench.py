@@ -1,6 +1,5 @@
 """Define `fastopen serve-bench`: load a server with transactions, and report their latency and cost."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
@@ -27,6 +26,7 @@ from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP
 from fastopen.common.units import format_duration_us
 from fastopen.contract import EngineName
+from fastopen.experiments import COMMAND_LINE, read_asked
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Real networks and programs"
@@ -114,7 +114,7 @@ def command(
         "repeats": repeats, "seed": seed,
     }  # fmt: skip
     asked = read_bench(bench, changes)
-    words = _words(server)
+    words = None if server is None else read_asked({"server": server}, COMMAND_LINE).values["server"][0]
     if server_listen and words is None:
         raise InputError("needs --server", "--server-listen", "add --server, or drop --server-listen")
     chosen: EngineName = auto_engine(kernel) if engine == "auto" else engine
@@ -130,16 +130,6 @@ def command(
         _print(done, server)
     if not done.holds:
         raise typer.Exit(EXIT_FAULTS)
-
-
-def _words(server: str | None) -> list[str] | None:
-    try:
-        words = None if server is None else shlex.split(server)
-    except ValueError as error:
-        raise InputError(f"is not a command line: {error}", "--server") from None
-    if words is not None and not any(words[:1]):
-        raise InputError("is empty", "--server", "give the command line of a server")
-    return words
 
 
 def _print(done: BenchResult, server: str | None) -> None:
