@@ -54,7 +54,7 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help can be limited to a topic. Options have headings even if Rich's frames are off."""
+    """A command whose help can be limited to a topic. Options have headings even without Rich's frames."""
 
     first_options: Sequence[str] = ()
 

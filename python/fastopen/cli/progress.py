@@ -118,7 +118,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Print once how long a long run takes, unless the printed estimate was about right."""
+        """Print a new estimate of a long run's duration, once, unless the printed one was about right."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"

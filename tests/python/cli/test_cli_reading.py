@@ -26,7 +26,7 @@ class Clock:
 
 
 def watched(moments: list[float], *, terminal: bool, quiet: bool = False) -> str:
-    """Report another 10 % as read at each of these times (s). Return the printed text."""
+    """At each of these times (s), report that another 10 % was read. Return the printed text."""
     clock, out = Clock(), StringIO()
     console = Console(file=out, force_terminal=terminal, width=80, color_system=None)
     with LiveBar(console, quiet, clock, BAR_AFTER_S) as bar:

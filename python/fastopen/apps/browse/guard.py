@@ -115,7 +115,7 @@ Answer = Callable[..., Awaitable[None]]
 
 
 class Guarded(RequestHandler):
-    """The request handler of all URLs. It shows errors to the user, usually as a page (see `write_error`)."""
+    """The request handler of all URLs. It checks access, and calls `answer` for the response."""
 
     SUPPORTED_METHODS = ("GET",)
 
@@ -141,7 +141,7 @@ class Guarded(RequestHandler):
             self.set_cookie(self.state.cookie, given, httponly=True, samesite="Lax")
             names = [name for name in self.request.query_arguments if name != TOKEN]
             kept = {name: self.get_query_arguments(name) for name in names}
-            # Remove the token from the address, which people share and browsers remember.
+            # Redirect, so that the token is not in an address that people share and browsers remember.
             self.redirect(self.request.path + (f"?{urlencode(kept, doseq=True)}" if kept else ""), status=303)
         elif not self.state.is_token(self.get_cookie(self.state.cookie)):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")

@@ -129,7 +129,7 @@ class Kept:
 
     async def _summary(self, folder: Path) -> RunSummary:
         found = await self._small.get("summary", folder, summary_of)
-        # The file does not change when the process that writes it ends, so read the status again.
+        # The status can change without the file: the process that writes it may have ended.
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
@@ -146,7 +146,7 @@ class Kept:
         return await self._small.get("counts", folder, read)
 
     async def results(self, folder: Path) -> Results:
-        """Return a run's results for the verdict, without data that only figures need. Raises InputError."""
+        """Return a run's results. They are enough for the verdict, not for figures. Raises InputError."""
 
         def read(_: Path) -> Results:
             with RunStore.open(folder) as store:

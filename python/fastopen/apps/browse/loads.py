@@ -17,7 +17,7 @@ from fastopen.runs import Listing, LoadRow, RunReader
 from fastopen.runs.flat_tables import TABLES, Flattener
 
 LATEST: Final = 5
-# The number of latest loads from which the pace of a run is computed.
+# The time left is estimated from the pace of this many latest loads.
 PACE_OF: Final = 200
 TITLES: Final = {"connections": "Connections", "requests": "Requests", "evidence": "Counters and link"}
 MISSING: Final = "-"

@@ -1,4 +1,4 @@
-"""Run the web server of `fastopen browse`: on the loopback address, with a token, until it is stopped."""
+"""Run the web server of `fastopen browse` on the loopback address. Clients need its random token."""
 
 import asyncio
 import errno

@@ -238,7 +238,8 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return the reason for a failure: the time limit, or packetdrill's message from the file's name on."""
+    """Return the reason for a failure: the time limit, or packetdrill's message, which begins with the name
+    of the script's file."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

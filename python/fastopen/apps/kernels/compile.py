@@ -49,8 +49,8 @@ SAME_EVERYWHERE: Final = {
 # Options that newer kernels lack: their CONFIG_SYSCTL includes CONFIG_PROC_SYSCTL.
 MAY_BE_UNKNOWN: Final = frozenset({"CONFIG_PROC_SYSCTL"})
 COMPILED: Final = re.compile(rb"^  (?:CC|AS)\s")
-# Warnings in Linux's source would hide errors in the log. `-w` only hides warnings; the other flags also save
-# the time to look for them.
+# Errors would be hard to find among the warnings in the log. `-w` only hides warnings; with the other flags,
+# gcc does not spend time on looking for them.
 QUIET: Final = "KCFLAGS=-w -Wno-all -Wno-extra"
 # Page loads spend their time in these folders. Less optimisation elsewhere saves 1/7 of the compiler's work.
 HOT: Final = (
@@ -198,7 +198,7 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Make the build add FASTOPEN_COLD to the flags of all files in COLD or outside HOT."""
+    """Change the makefile to add $(FASTOPEN_COLD) to the flags of the files in COLD or outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

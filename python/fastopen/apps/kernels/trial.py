@@ -1,4 +1,4 @@
-"""Boot a new kernel twice for a trial: it must run in virtual time and print the same both times."""
+"""Test a new kernel by booting it twice: it must keep virtual time and print the same text both times."""
 
 import subprocess
 import time

@@ -31,7 +31,7 @@ _REQUEST_HEADERS: Final = (
 Headers = list[tuple[str, str]]
 HAR: Final = "recording.har"
 _ARCHIVE: Final = "data.warc.gz"
-# Header fields about framing, which the archive replaces: its bodies have no chunks or frames.
+# Header fields about framing. The archive has other values, since its bodies have no chunks or frames.
 _FRAMING: Final = ("transfer-encoding", "content-length")
 
 

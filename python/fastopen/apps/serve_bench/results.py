@@ -22,7 +22,7 @@ PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9, 100.0)
 # If other processes used more than this share of the core, its busy time is not taken as the server's.
 OTHERS_SHARE: Final = 0.02
 TICK_US: Final = 10_000
-# Counters of the server's kernel that the results name if they grew.
+# The counters of the server's kernel that results include if they grew.
 OF_SERVER: Final = (
     "TCPFastOpenPassive",
     "TCPFastOpenPassiveFail",

@@ -212,7 +212,7 @@ def recordings(
 
 
 def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
-    """Return the pages of readable files, and the number of unreadable files, after reporting them."""
+    """Return the pages of readable files and the number of unreadable ones. Print why files are left out."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:

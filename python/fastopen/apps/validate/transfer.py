@@ -97,7 +97,7 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """A validation: the network of the recorded load, the networks to predict, and settings of the loads."""
+    """The settings of a validation: the recorded load's network, the networks to predict, and the loads."""
 
     before: Network
     after: Sequence[Network]

@@ -1,4 +1,4 @@
-"""packetdrill's scripts: how they are run, what they expect of SYN data, and the conclusions from them."""
+"""packetdrill's scripts: running them, counting their handshakes with SYN data, and classifying results."""
 
 import json
 import shutil

@@ -62,7 +62,7 @@ def write_source(
 
 
 def write_recipe(folder: Path) -> Path:
-    """Write a folder like `kernel/` with a patch for the source above. Return it."""
+    """Write a folder like `kernel/`, with a patch for the source of `write_source`. Return the folder."""
     (folder / "patches").mkdir(parents=True)
     (folder / "patches" / "0001-mark.patch").write_text(PATCH)
     (folder / "config").write_text("# for a test\nCONFIG_64BIT=y\nCONFIG_HZ=250\n")

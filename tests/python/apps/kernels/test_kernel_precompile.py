@@ -1,4 +1,4 @@
-"""Precompiled headers: which files do without them, and that a build never depends on them."""
+"""Precompiled headers: the files that are compiled without them, and builds in which they fail."""
 
 import io
 import subprocess

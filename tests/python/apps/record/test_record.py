@@ -56,7 +56,7 @@ class Site(Handler):
         elif path == "/b.js":
             self._answer(200, b"fetch('/missing')", "text/javascript")
         elif path == "/late.gif":
-            # Longer than the handler computes. The load event could wait for a resource that ends before it.
+            # Respond only after the handler has ended, so that the load event cannot include this request.
             time.sleep(1)
             self._answer(200, PICTURE, "image/gif")
         elif path.endswith(".gif"):

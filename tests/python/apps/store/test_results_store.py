@@ -235,7 +235,7 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
 
 
 def body_of(decided: list[str], records: list[str]) -> bytes:
-    """Return the contents of a file of results with these lines and a correct digest."""
+    """Return the content of a results file with these fields and a correct digest."""
     return Result(MAKER.digest, tuple(decided), tuple(records)).packed()
 
 

@@ -17,7 +17,7 @@ from fastopen.common.phrases import plural
 
 PANEL: Final = "Real networks and programs"
 
-# The counters that are shown in addition to all that begin with TCPFastOpen.
+# The counters to print in addition to those whose names begin with TCPFastOpen.
 SHOWN: Final = (ATTEMPT_FAILS, RETRANS, SYN_RETRANS, TIMEOUTS, "ActiveOpens", "PassiveOpens")
 
 INDENT: Final = " " * 9

@@ -292,7 +292,7 @@ def _least_ms(trials: list[Trial]) -> float | None:
 
 
 def _carried(trial: Trial) -> bool:
-    """Return True if the trial's outcome shows that its SYN carried data, accepted or not."""
+    """Return True if the outcome shows that the SYN carried data, whether or not it was accepted."""
     if trial.opening is Opening.PLAIN:
         return False
     not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED

@@ -83,7 +83,7 @@ def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> 
 
 
 class _Session:
-    """A supervised command. In virtual time, signals do not reach the command: they end the kernel."""
+    """A supervised command. In virtual time, a signal ends the kernel instead of reaching the command."""
 
     def __init__(self, supervisor: "subprocess.Popen[bytes]", *, in_world: bool, virtual: bool) -> None:
         self._supervisor = supervisor

@@ -85,7 +85,7 @@ def queue_of_one(keep: ExitStack) -> None:
 def full_queue(keep: ExitStack) -> None:
     server = listener(keep, 1)
     load(server)
-    # The queue counts connections until the final ACK, which this delay holds back.
+    # A connection leaves the queue with the final ACK of its handshake, which this delay postpones.
     rule = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "20ms"]
     subprocess.run(rule, check=True, capture_output=True)
     for _ in range(4):
