@@ -236,6 +236,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
         ip: Versions::V4,
         ports: [80].into(),
         keep_alive: true,
+        single_threaded: false,
         fastopen_queue: 4096,
         versions: BTreeMap::new(),
         tls: None,

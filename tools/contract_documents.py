@@ -44,7 +44,7 @@ CLASSES: Final = {
 Json = dict[str, Any]
 # Descriptions of keys that several models have, used if a model does not describe the key.
 SHARED: Final = {
-    "type": "Which record this is.",
+    "type": "The kind of record.",
     "job": "The id of the job.",
     "down": "To the client.",
     "up": "From the client.",
@@ -53,7 +53,7 @@ SHARED: Final = {
     "id": "As the job has it.",
     "transport": "As the job has it.",
     "cookies": "As the job has it.",
-    "version": "Of TLS.",
+    "version": "The version of TLS.",
 }
 
 
@@ -247,6 +247,7 @@ REQUIRED_WITH: Final[tuple[tuple[str, Any, Json], ...]] = (
     ("/client/view", "repeat", {"/client/kind": "chromium"}),
     ("/origins/http", "2", {"/origins/keep_alive": True}),
     ("/origins/http", "3", {"/origins/keep_alive": True, "/tls/version": "1.3", "/loads": TLS_LOADS}),
+    ("/origins/single_threaded", True, {}),
     ("/origins/one_address", True, {"/loads": [{"id": "tcp", "transport": "tcp"}]}),
     ("/origins/server_listen", True, _SERVER),
     ("/origins/upstream_tfo", True, _SERVER),
@@ -557,6 +558,7 @@ _TOGETHER: Final[tuple[Json, ...]] = (
     {**_SERVER, "/loads": TLS_LOADS},
     {**_SERVER, **_CHROMIUM},
     *({**_SERVER, "/origins/server": words} for words in ([""], ["nginx", ""], ["nginx", "\u0000"], [])),
+    {**_HTTP2, "/origins/single_threaded": True},
     {"/origins/one_address": True, **_CHROMIUM},
     {"/origins/one_address": True, "/loads": [{"id": "tcp", "transport": "tcp"}]},
     {"/client/screenshot": True},

@@ -27,6 +27,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "TCP": ("transport",),
     "Server": (
         *("server", "server_hosts", "server_listen", "upstream_tfo", "upstream_rtt", "tfo_queue", "bodies"),
+        "single_threaded",
     ),
     "Pages": ("where", "sample", "library", "lenient", "max_unpacked", "as_imported"),
     "Repeats": ("aa", "repeats", "seed", "vary", "quick", "until_ci", "max_repeats", "engine", "kernel"),

@@ -169,7 +169,7 @@ class Job(Part):
                 f"network.ip: {self.client.label} does not choose between IPv4 and IPv6 addresses"
             )
         if self.tcp_trace and self.origins.server is not None:
-            raise ValueError("tcp_trace: a server of others has no trace")
+            raise ValueError("tcp_trace: only fastopen's own origins can be traced, not an external server")
         least = self.network.quic_mtu_min_bytes
         if self.origins.quic and self.network.mtu_bytes < least:
             raise ValueError(f"network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")

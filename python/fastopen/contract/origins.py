@@ -42,6 +42,9 @@ class Origins(Part):
     """Hosts of the page that speak HTTP/3, whatever `http` is."""
     keep_alive: bool = True
     """True if origins keep connections open after a response. HTTP/2 and HTTP/3 require this."""
+    single_threaded: bool = False
+    """True if each address serves one connection at a time, in the order of the handshakes, and closes it
+    after the response, as Python's `http.server.HTTPServer` does. Only with HTTP/1."""
     think_scale: Scale = 1.0
     """The factor by which the page's `server_think_us` and `server_send_us` are multiplied."""
     one_address: bool = False
@@ -102,12 +105,19 @@ class Origins(Part):
         """Return True if every host uses QUIC over TLS, so arms with TFO are left out: QUIC has no SYN."""
         return self.http == "3"
 
+    @property
+    def closes(self) -> bool:
+        """Return True if origins close each connection after its response."""
+        return not self.keep_alive or self.single_threaded
+
     @model_validator(mode="after")
     def _multiplexing_needs_keep_alive(self) -> Self:
+        versions = ("origins.http", "origins.http2_hosts", "origins.http3_hosts")
+        message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
         if self.multiplex and not self.keep_alive:
-            keys = ("origins.http", "origins.http2_hosts", "origins.http3_hosts", "origins.keep_alive")
-            message = f"HTTP/{self.versions[0]} keeps the connections of origins open"
-            raise conflict(message, "use --keep-alive=off instead", *keys)
+            raise conflict(message, "use --keep-alive=off instead", *versions, "origins.keep_alive")
+        if self.multiplex and self.single_threaded:
+            raise conflict(message, "use --http=1.1", *versions, "origins.single_threaded")
         return self
 
     @model_validator(mode="after")

@@ -224,7 +224,10 @@ class Asked:
         controls = set(self.values.get("congestion_control", ()))
         if not self._tls13 or not controls <= {*QUIC_CONGESTION_CONTROLS}:
             able = [one for one in able if one != "3"]
-        return able if all(self.values.get("origins_keep_alive", [True])) else ["1.1"]
+        closes = False in self.values.get("origins_keep_alive", ()) or True in self.values.get(
+            "single_threaded", ()
+        )
+        return ["1.1"] if closes else able
 
     @property
     def _tls13(self) -> bool:

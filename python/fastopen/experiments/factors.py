@@ -309,6 +309,12 @@ _ORIGINS_AND_TLS: Final = (
         columns=("origins_keep_alive",),
     ),
     Factor(
+        "single_threaded", "origins", ("single_threaded",), q.FLAG,
+        "Origins that serve one connection at a time, and close it after the response.", example="off,on",
+        header="single\nthread", called="single-threaded origins", phrase="single-threaded origins {}",
+        label="single-threaded-{}",
+    ),
+    Factor(
         "think_scale", "origins", ("think_scale",), q.SCALE,
         "Factor on the recorded server think times; 0 for none.", example="0,1", header="think",
         called="think time", phrase="think time x {}",

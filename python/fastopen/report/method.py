@@ -226,8 +226,8 @@ def _setups(results: Results) -> Iterator[str]:
     settings = ", ".join([http, *others])
     if servers := [shlex.join(setup.origins.server) for setup in setups if setup.origins.server]:
         yield (
-            f"The client talked to a server of others ({_distinct(servers)}), which had the page's bodies as"
-            " files, and the origins behind it."
+            f"The client connected to an external server ({_distinct(servers)}), which had the page's bodies"
+            " as files, and the origins behind it."
         )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:

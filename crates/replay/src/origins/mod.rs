@@ -7,8 +7,9 @@ mod http3;
 mod index;
 mod site;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -56,6 +57,9 @@ struct Shared {
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
+    /// The lock that a connection to each address holds while it is served; empty if origins serve all
+    /// connections at once.
+    turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// Set if the current load uses TLS.
     encrypted: AtomicBool,
     /// The most that clients may do with tickets on later connections (see [`letting_begin`]).
@@ -83,12 +87,15 @@ impl Origins {
     /// # Errors
     /// Returns an error if the thread cannot enter the namespace or listen on a port.
     pub fn start(namespace: &NetNs, site: Site) -> io::Result<Self> {
+        let single_threaded = site.versions.keys().filter(|_| site.single_threaded);
+        let turns = single_threaded.map(|address| (*address, tokio::sync::Mutex::default())).collect();
         let shared = Arc::new(Shared {
             index: Index::of(&site.resources, site.nearest),
             site,
             sockets: Arc::default(),
             quic: Arc::default(),
             log: OriginLog::default(),
+            turns,
             encrypted: AtomicBool::new(false),
             later: Mutex::new(SessionStart::None),
             visit: AtomicBool::new(false),
@@ -270,11 +277,21 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 let Ok(origin) = stream.local_addr() else { continue };
                 let four_tuple = FourTuple { client, origin };
                 let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
-                tokio::spawn(serve(stream, four_tuple, shared.clone()));
+                tokio::spawn(serve_in_turn(stream, four_tuple, shared.clone()));
             }
             Err(_) => drop(sleep_until(monotonic_ns() + 1_000_000).await),
         }
     }
+}
+
+/// Serves one connection, of a single-threaded origin after all connections that were accepted before it.
+async fn serve_in_turn(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
+    // The lock is fair: waiting connections get it in the order in which they asked.
+    let _turn = match shared.turns.get(&four_tuple.origin.ip()) {
+        Some(turn) => Some(turn.lock().await),
+        None => None,
+    };
+    serve(stream, four_tuple, shared.clone()).await;
 }
 
 /// Serves one connection: its TLS handshake, if the load uses TLS, and then its requests.

@@ -28,6 +28,7 @@ pub const RESOURCE_HEADER: &str = "x-resource";
 
 /// The content and settings of the origins.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Site {
     /// Every resource by its index in the page, as served in cleartext.
     pub resources: Vec<ServedResource>,
@@ -37,6 +38,9 @@ pub struct Site {
     pub ports: BTreeSet<u16>,
     /// True to keep HTTP/1 connections open.
     pub keep_alive: bool,
+    /// True if each address serves one connection at a time, in the order in which they were accepted.
+    /// Then `keep_alive` must be false, because an idle connection would block all others.
+    pub single_threaded: bool,
     /// Length of a listener's Fast Open queue: maximum connections with SYN data and an incomplete handshake.
     pub fastopen_queue: i32,
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in

@@ -150,7 +150,8 @@ pub fn site(
             Some(_) => BTreeSet::from([UPSTREAM_PORT]),
             None => job.page.origins().iter().map(|origin| origin.port).chain(usual_ports).collect(),
         },
-        keep_alive: job.origins.keep_alive,
+        keep_alive: job.origins.keep_alive && !job.origins.single_threaded,
+        single_threaded: job.origins.single_threaded,
         versions: hosts
             .iter()
             .flat_map(|(host, addresses)| addresses.iter().map(|one| (one, job.origins.http_of(host))))

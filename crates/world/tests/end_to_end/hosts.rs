@@ -120,6 +120,21 @@ fn hosts_of_one_address_share_its_cookie() {
 }
 
 #[test]
+fn a_single_threaded_host_serves_its_connections_one_after_another() {
+    let slow = |url: &str| with(image(url, 1000), json!({"server_think_us": 50_000}));
+    let images = [slow("http://a.test/1"), slow("http://a.test/2"), slow("http://b.test/1")];
+    let page = page(&[&[root(1000)][..], &images].concat());
+    let page_load_ms = |single_threaded: bool| {
+        let origins = json!({"origins": {"single_threaded": single_threaded}});
+        let run = run(&with(job(&page, &network(2000), &["tcp"]), origins));
+        run.valid("tcp")["plt_ns"].as_f64().expect("the page was loaded") / 1e6
+    };
+    // The second image of a.test waits for the first. That of b.test does not wait.
+    let (at_once, in_turn) = (page_load_ms(false), page_load_ms(true));
+    assert!((at_once - 58.0).abs() < 20.0 && (in_turn - 108.0).abs() < 20.0, "{at_once} and {in_turn} ms");
+}
+
+#[test]
 fn more_hosts_than_a_runtime_has_turns_answer_when_asked_at_the_same_instant() {
     let images: Vec<_> = (0..150).map(|number| image(&format!("http://h{number}.test/"), 500)).collect();
     let page = page(&[&[root(10)][..], &images].concat());
