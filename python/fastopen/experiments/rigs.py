@@ -27,8 +27,10 @@ from fastopen.pages import Page
 
 KEY: Final = "rig"
 ASSUMED: Final = "assumed"
+# Size of the small objects of a page that is fitted, in bytes. They fit into an initial window of 3 segments.
+SMALL_BYTES: Final = 2000
 # Ways to fit a page to the published times.
-Fitted = Literal["objects", "time"]
+Fitted = Literal["objects", "hosts", "time"]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -46,8 +48,12 @@ class Property(BaseModel):
     """Pages that have the property; None for all."""
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
+    off: dict[str, Any] = Field(default_factory=dict)
+    """New values, as in `set`, for loads without TFO only."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the published RTT."""
+    rtt_plus_ms: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Milliseconds that the rig's RTT is longer, after `rtt_factor`."""
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
@@ -55,7 +61,9 @@ class Property(BaseModel):
     was used with TFO."""
     fitted: Fitted | None = None
     """Fit to published times without TFO. `objects`: equal objects replace the page; their number and size
-    are fitted to two times. `time`: the client takes additional time, which is fitted to one time."""
+    are fitted to two times. `hosts`: a chain of small objects replaces all but the document, each on a host
+    of its own; their number is fitted to two times. `hosts` and `time`: the client takes additional time,
+    which is fitted to one time."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -78,6 +86,8 @@ class Setting:
 
     experiment: Experiment
     """The experiment with only this page. The networks are in the order of the base experiment's networks."""
+    off: Experiment
+    """The same, for loads without TFO."""
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -132,46 +142,54 @@ class RigSpace:
     def setting(self, rig: Rig, page: str) -> Setting:
         """Return how to load a page on a rig. Raises InputError if properties contradict each other."""
         own = [one for one in rig if one.is_about(page)]
-        networks: list[Network] = []
-        experiment: Experiment | None = None
-        for network in self.base.networks:
-            try:
-                experiment = self._experiment(network, own, page)
-            except InputError as error:
-                names = " and ".join(
-                    f"{one.name} ({one.value})" for one in self._at_fault(network, own, page)
-                )
-                raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
-            if len(experiment.networks) != 1 or len(experiment.setups) != 1:
-                remedy = "a property has one value for each key"
-                raise InputError("a rig must be one network and one setup", self.source.place(KEY), remedy)
-            factor = prod(one.rtt_factor for one in own)
-            rtt_us = round(experiment.networks[0].rtt_us * factor)
-            networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))
-        assert experiment is not None, "an experiment has networks"
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
-        changes = {"networks": networks, "pages": [page]}
+        with_tfo = self._on_rig(own, page)
         return Setting(
-            experiment.model_copy(update=changes),
+            with_tfo,
+            self._on_rig(own, page, off=True) if any(one.off for one in own) else with_tfo,
             arms[-1] if arms else HEADLINE.name,
             sum(one.tfo_ms for one in own),
             fitted[-1] if fitted else None,
         )
 
-    def _experiment(self, network: Network, own: Iterable[Property], page: str) -> Experiment:
+    def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
+        """Return the base experiment with one page and these properties, for loads with TFO or without
+        (`off`). Raises InputError if they contradict each other."""
+        networks: list[Network] = []
+        experiment: Experiment | None = None
+        for network in self.base.networks:
+            try:
+                experiment = self._experiment(network, own, page, off=off)
+            except InputError as error:
+                names = " and ".join(
+                    f"{one.name} ({one.value})" for one in self._at_fault(network, own, page, off=off)
+                )
+                raise InputError(f"{names}: {error.message}", error.place, error.remedy) from None
+            if len(experiment.networks) != 1 or len(experiment.setups) != 1:
+                remedy = "a property has one value for each key"
+                raise InputError("a rig must be one network and one setup", self.source.place(KEY), remedy)
+            factor, plus_ms = prod(one.rtt_factor for one in own), sum(one.rtt_plus_ms for one in own)
+            rtt_us = round(experiment.networks[0].rtt_us * factor + 1000 * plus_ms)
+            networks.append(experiment.networks[0].model_copy(update={"rtt_us": rtt_us}))
+        assert experiment is not None, "an experiment has networks"
+        return experiment.model_copy(update={"networks": networks, "pages": [page]})
+
+    def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
         """Return the base experiment with one network, one page and these properties. Raises InputError."""
         document = _with(self.document, _of_network(network))
         for one in own:
-            document = _with(document, one.set)
+            document = _with(document, one.set | one.off if off else one.set)
         return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
 
-    def _at_fault(self, network: Network, own: Sequence[Property], page: str) -> Sequence[Property]:
+    def _at_fault(
+        self, network: Network, own: Sequence[Property], page: str, *, off: bool
+    ) -> Sequence[Property]:
         """Return the smallest set of these properties with which the experiment is invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
-                    self._experiment(network, some, page)
+                    self._experiment(network, some, page, off=off)
                 except InputError:
                     return some
         return own
@@ -198,7 +216,7 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
     for one, other in combinations(properties, 2):
         if (one.name, one.value) == (other.name, other.value):
             raise InputError(f"{one.name}: {one.value} is declared twice", source.place(KEY))
-        both = {*one.set} & {*other.set}
+        both = ({*one.set} | {*one.off}) & ({*other.set} | {*other.off})
         both |= {"arm"} if None not in (one.arm, other.arm) else set()
         both |= {"fitted"} if None not in (one.fitted, other.fitted) else set()
         shared = one.pages is None or other.pages is None or {*one.pages} & {*other.pages}
@@ -254,4 +272,24 @@ def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
         for number in range(1, objects)
     ]
     changes = {"resources": (root, *rest), "load_event_processing_us": 0, "explanations": ()}
+    return page.model_copy(update=changes)
+
+
+def chain_of_hosts(page: Page, hosts: int) -> Page:
+    """Return a page of the document and a chain of small scripts: each is on a host of its own, and initiates
+    the next one at its end."""
+    root = page.resources[0].model_copy(update={"server_think_us": 0, "server_send_us": 0})
+    chain = [
+        root.model_copy(
+            update={
+                "url": f"http://host{number}.example/",
+                "type": "script",
+                "mime": "text/javascript",
+                "initiator": number - 1,
+                "body_bytes": SMALL_BYTES,
+            }
+        )
+        for number in range(1, hosts)
+    ]
+    changes = {"resources": (root, *chain), "load_event_processing_us": 0, "explanations": ()}
     return page.model_copy(update=changes)

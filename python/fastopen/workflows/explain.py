@@ -29,7 +29,15 @@ from fastopen.experiments import (
     make_plan,
 )
 from fastopen.experiments.published import FILE as PUBLISHED
-from fastopen.experiments.rigs import Property, Rig, RigSpace, Setting, page_answered_later, page_of_objects
+from fastopen.experiments.rigs import (
+    Property,
+    Rig,
+    RigSpace,
+    Setting,
+    chain_of_hosts,
+    page_answered_later,
+    page_of_objects,
+)
 from fastopen.pages import Page, load_chosen
 
 # Kinds of audit findings that concern the times. Other kinds are printing errors.
@@ -401,8 +409,8 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the number and size of the objects of each page to two published times without TFO."""
-        fitting = [row for row in rows if row.setting.fitted == "objects"]
+        """Fit the objects or hosts of each page to two published times without TFO."""
+        fitting = [row for row in rows if row.setting.fitted in ("objects", "hosts")]
         for row in fitting:
             row.begin(self.space.cells_of(row.page.name))
         for _ in range(FITS if fitting else 0):
@@ -422,7 +430,7 @@ class _Search:
         for (row, network, arm), taken in self._run(asked).items():
             row.measured[network, arm] = fmean(taken) if taken else None
         for row in rows:
-            if row.setting.fitted == "time":
+            if row.setting.fitted in ("hosts", "time"):
                 row.add_time(self.space.cells_of(row.page.name))
 
     def _run(
@@ -475,8 +483,9 @@ class _Row:
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
         """Yield each job over a network, with the arm of each of its loads."""
+        experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
         changes = {
-            "networks": [self.setting.experiment.networks[network]],
+            "networks": [experiment.networks[network]],
             "arms": list(dict.fromkeys(arms)),
             "engines": ["virtual"],
             "repeats": draws,
@@ -485,26 +494,31 @@ class _Row:
         page = self._loaded
         if BASELINE.name not in arms:
             page = page_answered_later(page, self.setting.tfo_ms)
-        plan = make_plan(self.setting.experiment.model_copy(update=changes), [page], "virtual")
+        plan = make_plan(experiment.model_copy(update=changes), [page], "virtual")
         for planned in plan.jobs:
             yield planned.job, {load: plan.cells[cell].arm.name for load, cell in planned.cells.items()}
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms in groups. Arms of one group load exactly the same page."""
-        arm = self.setting.arm
-        return [[BASELINE.name], [arm]] if self.setting.tfo_ms else [[BASELINE.name, arm]]
+        """Return the arms in groups. Arms of one group load exactly the same page on the same rig."""
+        arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
+        return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
     @property
     def _loaded(self) -> Page:
-        if self.setting.fitted != "objects":
-            return self.page
-        return page_of_objects(self.page, round(self._objects), round(self._bytes))
+        match self.setting.fitted:
+            case "objects":
+                return page_of_objects(self.page, round(self._objects), round(self._bytes))
+            case "hosts":
+                return chain_of_hosts(self.page, round(self._objects))
+            case _:
+                return self.page
 
     def begin(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Begin to fit the page's objects to the shortest and the longest published time without TFO."""
+        """Begin to fit the page to its shortest published time without TFO and to another one: the longest,
+        or for `hosts` the second, because a long one may have met a timeout."""
         order = sorted(theirs, key=lambda network: theirs[network].off_ms)
-        self.fitted_to = (order[0], order[-1])
+        self.fitted_to = (order[0], order[1 if self.setting.fitted == "hosts" else -1])
         self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
@@ -535,7 +549,7 @@ class _Row:
         shortest = min(theirs, key=lambda network: theirs[network].off_ms)
         ours = self.measured.get((shortest, BASELINE.name))
         if ours is not None:
-            self.fitted_to = (shortest,)
+            self.fitted_to = self.fitted_to or (shortest,)
             self.added_ms = max(theirs[shortest].off_ms - ours, 0.0)
 
 

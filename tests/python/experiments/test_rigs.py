@@ -6,7 +6,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.experiments import load_rigs, packaged_experiments
-from fastopen.experiments.rigs import RigSpace, page_answered_later, page_of_objects
+from fastopen.experiments.rigs import RigSpace, chain_of_hosts, page_answered_later, page_of_objects
 from fastopen.pages import load_chosen
 
 FILE = """
@@ -72,9 +72,33 @@ def test_a_setting_is_the_base_with_the_properties_of_its_rig(tmp_path: Path) ->
     assert windows == [10, 3]
 
 
+def test_a_property_may_hold_only_without_tfo_and_lengthen_the_rtt(tmp_path: Path) -> None:
+    more = """
+[[rig]]
+name = "first load"
+value = "with lookups"
+source = "assumed"
+off = { "network.names" = "do53" }
+rtt_plus_ms = 2
+"""
+    space = space_of(tmp_path, more)
+    delay, first = space.properties[2:]
+    same = space.setting((delay,), "example")
+    assert same.off is same.experiment
+    setting = space.setting((delay, first), "example")
+    assert [one.rtt_us for one in setting.off.networks] == [42_000, 202_000]
+    assert [one.rtt_us for one in setting.experiment.networks] == [42_000, 202_000]
+    assert {one.names for one in setting.off.networks} == {"do53"}
+    assert {one.names for one in setting.experiment.networks} == {"none"}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (
+            '[[rig]]\nname = "other"\nvalue = "x"\nsource = "x"\noff = {"tcp.initial_window_segments" = 4}',
+            "window and other both set tcp.initial_window_segments",
+        ),
         (
             '[[rig]]\nname = "other"\nvalue = "x"\nsource = "x"\nset = {"tcp.initial_window_segments" = 4}',
             "window and other both set tcp.initial_window_segments",
@@ -130,6 +154,15 @@ def test_a_page_of_objects_has_so_many_of_one_size() -> None:
     assert [one.body_bytes for one in page.resources] == [1000] * 7
     assert page.resources[0].url == imported.page.resources[0].url
     assert len({one.url for one in page.resources}) == 7
+    assert type(page).model_validate(page.model_dump()) == page
+
+
+def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
+    (imported,) = load_chosen(["example"], None)
+    page = chain_of_hosts(imported.page, 4)
+    assert [one.initiator for one in page.resources] == [None, 0, 1, 2]
+    assert page.resources[0].body_bytes == imported.page.resources[0].body_bytes
+    assert len({one.url.split("/")[2] for one in page.resources}) == 4
     assert type(page).model_validate(page.model_dump()) == page
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fastopen.cli.app import app
+from fastopen.common.errors import InputError
 from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
@@ -88,9 +89,9 @@ def test_the_command_writes_the_page_into_the_folder_that_it_is_given(
     monkeypatch.setattr("fastopen.cli.commands.reproduce.estimate", lambda *_, **__: (SPACE.size, 1.0))
     monkeypatch.setattr("fastopen.cli.commands.reproduce.explain", lambda *_, **__: found)
     folder = tmp_path / "new"
-    said = CliRunner().invoke(
-        app, ["reproduce", "cs244-2015", "--explain", "--report", "--json", "-o", str(folder)]
-    )
+    asked = ["reproduce", "cs244-2015", "--explain", "--json", "-o", str(folder)]
+    assert isinstance(CliRunner().invoke(app, asked).exception, InputError), "-o is the folder of --report"
+    said = CliRunner().invoke(app, [*asked, "--report"])
     assert said.exit_code == 0, said.output
     assert json.loads(said.stdout)["properties"][0]["cells_predicted"] == found.predicted_gained(FIRST)
     (path,) = folder.iterdir()

@@ -178,6 +178,10 @@ def command(
         for key in filter(others.get, others):
             option = f"--{key.replace('_', '-')}"
             raise InputError("cannot be combined with --explain", option, "drop one of them")
+        if settings.output and not settings.report:
+            raise InputError(
+                "names the folder of the report with --explain", "-o", "add --report, or drop -o"
+            )
         explain_rigs(name, settings)
         return
     experiment = load_experiment(name)

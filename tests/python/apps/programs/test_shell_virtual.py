@@ -279,3 +279,9 @@ def test_the_example_for_cargo_passes(tmp_path: Path) -> None:
     done = subprocess.run(asked, cwd=EXAMPLE / "rust", env=_with_fastopen(tmp_path),
                           capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("tc", path="/usr/sbin:/sbin") is None, reason="needs tc of iproute2")
+def test_a_delay_on_each_of_two_links_doubles_the_rtt_and_arp_comes_first() -> None:
+    done = shell(["-q"], ["sh", str(Path("examples/two-links.sh").absolute()), "50ms"])
+    assert done.stdout == "400 ms\n200 ms\n"
