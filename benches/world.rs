@@ -20,10 +20,9 @@ use fastopen_page::{Page, Policy, Schemes};
 use fastopen_replay::body::SizedBody;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::origins::{Origins, ServedResource, Site};
-use fastopen_replay::tls::Settings;
 use fastopen_world::clients::loader::Loader;
 use fastopen_world::clients::{Loading, UserAgent};
-use fastopen_world::contract::{Engine, LinkKind, OriginSettings, Tcp};
+use fastopen_world::contract::{Engine, Job, LinkKind, Tcp};
 use fastopen_world::engine;
 use fastopen_world::network::addresses::{client_address, client_network, origin_address, origin_network};
 use fastopen_world::network::link_config::LinkConfig;
@@ -186,7 +185,8 @@ fn goodput() {
     }
 }
 
-fn page(resources: usize, hosts: usize, body_bytes: u64) -> Page {
+/// Returns a job with a page over an unlimited link.
+fn job(resources: usize, hosts: usize, body_bytes: u64) -> Job {
     let resource = |number: usize| {
         let host = number % hosts;
         let initiator = if number == 0 { "null" } else { "0" };
@@ -198,11 +198,13 @@ fn page(resources: usize, hosts: usize, body_bytes: u64) -> Page {
     };
     let resources: Vec<_> = (0..resources).map(resource).collect();
     let json = format!(
-        r#"{{"format":"fastopen-page/1","name":"bench","url":"http://h0.test/0","source":"made here",
-        "initiators":"declared","resources":[{}]}}"#,
+        r#"{{"contract":2,"id":"bench","seed":1,"loads":[],"page":{{"format":"fastopen-page/1","name":"bench",
+        "url":"http://h0.test/0","source":"made here","initiators":"declared","resources":[{}]}},
+        "network":{{"rtt_us":0,"down":{{"rate_bit_per_s":null,"queue_bytes":null}},
+        "up":{{"rate_bit_per_s":null,"queue_bytes":null}}}}}}"#,
         resources.join(",")
     );
-    serde_json::from_str(&json).expect("it is a page")
+    serde_json::from_str(&json).expect("it is a job")
 }
 
 fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
@@ -249,7 +251,7 @@ fn serve(page: &Page, namespace: &NetNs) -> (Origins, Vec<SocketAddr>) {
 }
 
 /// Loads the page and returns the page load time in nanoseconds.
-fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u64 {
+fn plt(job: &Job, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) -> u64 {
     let policy = Policy::browser();
     let loading = Loading {
         first_port: None,
@@ -258,21 +260,17 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) ->
         schemes: Schemes::Http,
         tls: None,
         quic: None,
-        tls_settings: &Settings::default(),
         tap: None,
         authority: None,
-        page,
+        job,
         policy: &policy,
         addresses,
         hosts: &BTreeMap::new(),
         link: &LinkConfig::default(),
         fastopen,
-        origins: &OriginSettings::default(),
-        timeout_ns: 60_000 * MS,
         log: &OriginLog::default(),
         synthetic_page: None,
         engine: Engine::Host,
-        start_phase: std::time::Duration::ZERO,
     };
     client
         .run(|| {
@@ -284,18 +282,18 @@ fn plt(page: &Page, client: &NetNs, addresses: &[SocketAddr], fastopen: bool) ->
 }
 
 fn one_packet_saving() {
-    let page = page(1, 1, 1000);
+    let job = job(1, 1, 1000);
     for rtt_ms in [20, 100, 200] {
         let bare = Bare::build(link(0, &Rate::Unlimited));
-        let (origins, addresses) = serve(&page, &bare.topology.origins);
+        let (origins, addresses) = serve(&job.page, &bare.topology.origins);
         // The first connection with Fast Open requests the cookie.
         bare.topology.set_fastopen(FastOpenUse::Asked).expect("sysctls can be set");
-        plt(&page, &bare.topology.client, &addresses, true);
+        plt(&job, &bare.topology.client, &addresses, true);
         bare.forwarder.configure(link(rtt_ms * MS, &Rate::Unlimited));
         let mut saved: Vec<f64> = (0..21)
             .map(|_| {
                 let [with, without] =
-                    [true, false].map(|on| plt(&page, &bare.topology.client, &addresses, on) as f64);
+                    [true, false].map(|on| plt(&job, &bare.topology.client, &addresses, on) as f64);
                 (without - with) / (rtt_ms * MS) as f64
             })
             .collect();
@@ -346,16 +344,16 @@ fn iperf(topology: &Topology) -> io::Result<f64> {
 /// Compares loads of the same page with client and origins joined by a veth pair, and by the world's link
 /// without delay.
 fn cost_of_the_world() {
-    let page = page(100, 5, 10_000);
+    let job = job(100, 5, 10_000);
     let bare = Bare::build(link(0, &Rate::Unlimited));
-    let (origins, addresses) = serve(&page, &bare.topology.origins);
+    let (origins, addresses) = serve(&job.page, &bare.topology.origins);
     let (client, direct_origins) = direct();
-    let (direct_serving, _) = serve(&page, &direct_origins);
+    let (direct_serving, _) = serve(&job.page, &direct_origins);
     let mut ratios = Vec::new();
     let (mut through_link, mut directly) = (Vec::new(), Vec::new());
     for _ in 0..41 {
-        let linked = plt(&page, &bare.topology.client, &addresses, false) as f64;
-        let direct = plt(&page, &client, &addresses, false) as f64;
+        let linked = plt(&job, &bare.topology.client, &addresses, false) as f64;
+        let direct = plt(&job, &client, &addresses, false) as f64;
         ratios.push(linked / direct - 1.0);
         through_link.push(linked / MS as f64);
         directly.push(direct / MS as f64);

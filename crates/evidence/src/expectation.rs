@@ -1,8 +1,8 @@
 //! Derives from the plan of a load the evidence that the load must show.
 
-use fastopen_replay::tls::{SessionStart, Settings, TicketState};
+use fastopen_replay::tls::{SessionStart, TicketState};
 
-use fastopen_contract::{ClientFastOpen, Cookies, LoadPlan, NameLookup, Tcp};
+use fastopen_contract::{ClientFastOpen, Cookies, Job, LoadPlan};
 
 /// The evidence that a load must show. It decides how the world is prepared, and if the load is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,9 +11,10 @@ pub struct Expectation {
     pub tls: bool,
     /// The expected use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
-    /// The way in which connections may begin if they use TLS session tickets of the earlier visit.
+    /// The allowed start of a TLS session with tickets of the earlier visit: full handshake, resumed, or with
+    /// early data.
     pub visit: SessionStart,
-    /// Number of valid session tickets per host that the client has when the load begins.
+    /// Number of valid session tickets for each host that the client has when the load begins.
     pub tickets_before: u8,
     /// The origins' treatment of early data.
     pub early_data: EarlyData,
@@ -51,8 +52,8 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// Returns the way in which connections may begin if they use tickets received in the load itself: with
-    /// early data only if the origins accept early data.
+    /// Returns the allowed start of a TLS session with tickets that the client received during the load: with
+    /// early data only if the origins accept it.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,
@@ -60,11 +61,11 @@ impl Expectation {
         }
     }
 
-    /// Derives the expectation of a load from its plan and the settings of TLS, TCP and lookups. An earlier
-    /// visit leaves the client at most `tickets_left` tickets per host.
-    pub fn of(plan: &LoadPlan, tls: &Settings, tcp: &Tcp, names: NameLookup, tickets_left: u8) -> Self {
+    /// Derives the expectation of a load from its plan and its job.
+    pub fn of(plan: &LoadPlan, job: &Job) -> Self {
+        let tls = &job.tls;
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies_before| {
-            let syn_data = match (cookies_before, tcp.client_fastopen) {
+            let syn_data = match (cookies_before, job.tcp.client_fastopen) {
                 (Cookies::Cold, ClientFastOpen::WithCookie) => SynData::AfterCookie,
                 // A client that has all cookies, or sends none, need not wait for a cookie.
                 _ => SynData::EveryConnection,
@@ -73,10 +74,11 @@ impl Expectation {
         });
         let encrypted = plan.transport.is_encrypted();
         // The resolver may use TLS even if the page's origins use cleartext.
-        let begins = encrypted || names.alpn().is_some();
+        let begins = encrypted || job.network.names.alpn().is_some();
         let session = if begins { tls.session } else { SessionStart::None };
         let resumes = matches!(tls.ticket_state, TicketState::Valid | TicketState::Stale);
         let good = session != SessionStart::None && resumes;
+        let tickets_left = job.client.kind.capabilities().tickets_left;
         Self {
             tls: encrypted,
             fast_open,

@@ -11,20 +11,20 @@ use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord,
 /// The largest TLS record (RFC 8446 section 5.1). A record can only be read once it is complete.
 const TLS_RECORD: u64 = 16_384;
 
-/// Payload in bytes that a QUIC datagram can have on any path (RFC 9000 section 14).
+/// Bytes of payload in a QUIC datagram of 1,200 bytes, which every path must carry (RFC 9000 section 14).
 const DATAGRAM: u64 = 1150;
 
 /// Upper bound of the bytes that a SYN and acknowledgments, or a resumed handshake, take in one direction.
 const HANDSHAKE: u64 = 600;
 
-/// Bytes of all datagrams with an Initial packet that an end may send before the first response. These
-/// datagrams are padded (RFC 9000 section 14.1).
+/// Upper bound of the bytes that an end sends in datagrams with Initial packets before the first response.
+/// Such datagrams are padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
 
 impl Observations<'_> {
     /// Checks the time of each connection's first response byte, unless delays vary.
     pub(super) fn first_bytes(&self, reasons: &mut Vec<Invalid>) {
-        if self.seen_at != SeenAt::Client || self.network.varies() {
+        if self.seen_at != SeenAt::Client || self.job.network.varies() {
             return;
         }
         for connection in self.connections {
@@ -36,22 +36,22 @@ impl Observations<'_> {
             else {
                 continue;
             };
-            let rtt_us = self.network.rtt_us_to(&connection.host);
+            let rtt_us = self.job.network.rtt_us_to(&connection.host);
             let rtts = round_trips(connection);
             let took_us = first_byte_ns.saturating_sub(connection.opened_ns) / 1000;
             let (host, took) = (&connection.host, shown_ms(took_us));
             let came = format!("the first byte from {host} came {took} after the connection was opened");
-            if took_us < rtts * rtt_us.saturating_sub(self.tolerance_us) {
+            if took_us < rtts * rtt_us.saturating_sub(self.job.tolerance.rtt_us) {
                 invalid!(reasons, SoonerThanPossible, "{came}, which takes {rtts} round trips");
             }
             if self.is_undisturbed(connection, first) {
-                let resource = &self.page.resources[first.resource];
+                let resource = &self.job.page.resources[first.resource];
                 let (rtts, wire_us) = self.at_most(connection, resource, rtts);
                 let held_us = held_ns(connection, first) / 1000;
                 let latest_us =
                     rtts * rtt_us + held_us + resource.server_think_us + resource.server_send_us + wire_us;
                 // Tolerance for a busy machine: less than a round trip, unless the round trip is short.
-                if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us) {
+                if took_us > latest_us + (rtt_us * 3 / 4).max(2 * self.late_us()) {
                     let latest = shown_ms(latest_us);
                     invalid!(
                         reasons,
@@ -72,23 +72,23 @@ impl Observations<'_> {
         let is_earlier =
             |other: &ConnectionRecord| other.id != connection.id && other.opened_ns < first_byte_ns;
         let alone = first.resource == 0 && !self.connections.iter().any(is_earlier);
-        let ways = [&self.network.down, &self.network.up];
+        let ways = [&self.job.network.down, &self.job.network.up];
         let no_queue = ways.iter().all(|way| way.rate_bit_per_s.is_none());
         // Delays by the machine make a load invalid for another reason, `LinkLate`.
-        let on_time = [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.late_us);
+        let on_time = [&self.link.down, &self.link.up].iter().all(|way| way.late_us_max <= self.late_us());
         let asked_first = first.queued_ns.is_some_and(|at| at <= connection.opened_ns);
-        !self.foreign
+        !self.job.is_foreign()
             && on_time
             && self.lost_packets() == 0
             && !self.lost_something(connection)
             && self.path.behaviour == Behaviour::None
-            && self.network.cross.is_none()
+            && self.job.network.cross.is_none()
             && ways.iter().all(|way| way.trace_ms.is_none())
             && (alone || no_queue && asked_first && !connection.multiplexed)
     }
 
-    /// Returns the largest number of round trips that a first response may take, at least `least`, and the
-    /// transmission time of request and response on the link in microseconds.
+    /// Returns upper bounds for a first response: its number of round trips, which is `least` plus possible
+    /// waits, and the transmission time of request and response on the link in microseconds.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();
@@ -106,10 +106,10 @@ impl Observations<'_> {
             (quic.client.received.retry + u64::from(certificates), PADDED)
         });
         // Data can be read once its packet, or its TLS record, is complete.
-        let packet = u64::from(self.network.mtu_bytes);
+        let packet = u64::from(self.job.network.mtu_bytes);
         let record = if tls.is_some() && connection.quic.is_none() { TLS_RECORD } else { packet };
-        // Windows count packets. Data that is written separately may leave in short packets: session tickets,
-        // HTTP/2 settings, the head.
+        // The congestion window counts packets. Data that is written separately, such as session tickets,
+        // HTTP/2 settings and the response's head, may leave in short packets.
         let short = if tls.is_some() { 4 } else { 1 };
         let answer = resource.response_header_bytes + resource.body_bytes.min(record);
         let (up, down) = (HANDSHAKE + hello + request, HANDSHAKE + answer);
@@ -122,8 +122,8 @@ impl Observations<'_> {
             + self.more_windows(received, segment)
             + self.more_windows(if early { down } else { answer } + short * segment, segment);
         let (up, down) = (up + padded, down + received + padded);
-        let wire_us = wire_us(&self.network.up, up + acknowledgments(down, segment))
-            + wire_us(&self.network.down, down + acknowledgments(up, segment));
+        let wire_us = wire_us(&self.job.network.up, up + acknowledgments(down, segment))
+            + wire_us(&self.job.network.down, down + acknowledgments(up, segment));
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
     }
 }
@@ -160,7 +160,8 @@ fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the time in microseconds to send `bytes` and their headers in a direction; 0 without a fixed rate.
+/// Returns the time in microseconds to transmit `bytes` and their headers in a direction of the link; 0
+/// without a fixed rate.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

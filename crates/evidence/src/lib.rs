@@ -26,21 +26,21 @@ use std::ops::RangeInclusive;
 
 use fastopen_link::ip::{Addresses, Version};
 use fastopen_link::path::PathRule;
-use fastopen_page::{Page, Schemes};
+use fastopen_page::Schemes;
 
 use self::lookups::is_resolver;
 
 pub use self::expectation::{EarlyData, Expectation, FastOpen, SynData};
 use fastopen_contract::{
-    BothEnds, Cached, ConnectionRecord, Cookies, EndEvidence, GivenUpRecord, Invalid, InvalidKind,
-    LinkRecord, LookupRecord, Network, OriginSettings, RequestRecord, SeenAt, ServerRecord, Tcp, TlsRecord,
+    Bodies, BothEnds, Cached, ConnectionRecord, Cookies, EndEvidence, GivenUpRecord, Invalid, InvalidKind,
+    Job, LinkRecord, LookupRecord, RequestRecord, SeenAt, ServerRecord, TlsRecord,
 };
 
-/// Everything that was observed during a load, to compare with its [`Expectation`].
+/// The job of a load, and everything that was observed during the load, to compare with its [`Expectation`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Observations<'a> {
-    pub page: &'a Page,
+    pub job: &'a Job,
     /// The hosts of the page with their addresses.
     pub hosts: &'a BTreeMap<String, Addresses>,
     /// The addresses of hosts whose TFO cookies the client had when the load began.
@@ -53,28 +53,15 @@ pub struct Observations<'a> {
     /// Growth of the kernels' counters during the load.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// True if bodies are recorded. The page's own scripts then decide on requests, and may cancel them.
-    pub recorded: bool,
     /// The middlebox and the hosts behind it.
     pub path: &'a PathRule,
-    pub tcp: &'a Tcp,
     /// The kernel's data on the external server; `None` without such a server.
     pub server: Option<&'a ServerRecord>,
     /// The reason why the external server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,
-    /// The longest time in microseconds by which the link may release a packet late.
-    pub late_us: u64,
     pub seen_at: SeenAt,
-    /// True if an external program loads the page or serves it. Such programs take additional time.
-    pub foreign: bool,
-    pub network: &'a Network,
-    pub origins: &'a OriginSettings,
     /// The schemes of the page's URLs in this load.
     pub schemes: Schemes,
-    /// The time in microseconds after which a client without a complete QUIC handshake tries TCP.
-    pub h3_fallback_us: Option<u64>,
-    /// The tolerated difference between measured and requested RTT, in microseconds.
-    pub tolerance_us: u64,
 }
 
 /// Linux's first timeout for a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
@@ -114,7 +101,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 }
 
 /// Counts the connections that the client aborted in `SYN_SENT`. The client's kernel deleted them before the
-/// SYN-ACK arrived, so only the origin knows if their SYN data was accepted.
+/// SYN-ACK arrived, so only the origin's evidence shows if their SYN data was accepted.
 pub fn given_up(connections: &[ConnectionRecord]) -> GivenUpRecord {
     let given_up = || connections.iter().filter(|one| is_given_up(one));
     let with_data = given_up().filter(|one| one.origin.is_some_and(|end| end.syn_data_acked));
@@ -149,9 +136,16 @@ const HEADER_AND_TIME_STAMPS: u64 = 32;
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
+    /// Returns the longest time in microseconds by which the link may release a packet late.
+    fn late_us(&self) -> u64 {
+        self.job.tolerance.late_us_at(self.job.network.rtt_us)
+    }
+
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
-        let name = |request: &RequestRecord| self.page.resources[request.resource].url.as_str();
-        let needed = self.requests.iter().filter(|request| !self.recorded || request.resource == 0);
+        let name = |request: &RequestRecord| self.job.page.resources[request.resource].url.as_str();
+        // The scripts of a recorded page decide on requests themselves, and may cancel them.
+        let recorded = self.job.origins.bodies == Bodies::Recorded;
+        let needed = self.requests.iter().filter(|request| !recorded || request.resource == 0);
         let mut failed = needed.filter_map(|request| Some((request, request.error.as_ref()?)));
         if let Some((request, error)) = failed.next() {
             let more = failed.count();
@@ -172,7 +166,7 @@ impl Observations<'_> {
             invalid!(reasons, Incomplete, "the client requested nothing of the page");
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
-            let resource = &self.page.resources[request.resource];
+            let resource = &self.job.page.resources[request.resource];
             let bodiless = resource.method == "HEAD" || matches!(resource.status, 204 | 304);
             let (status, wanted) = match request.cache {
                 Some(Cached::Revalidated) => (304, 0),
@@ -258,7 +252,7 @@ impl Observations<'_> {
         self.connections.iter().filter(|one| is_of_kind(one)).count() as i64
     }
 
-    /// Counts the connections whose SYN data was acknowledged, by the evidence of one end.
+    /// Counts the connections whose SYN data was acknowledged, according to the evidence that `end` selects.
     fn with_syn_data(&self, end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>) -> i64 {
         self.count(|one| end(one).is_some_and(|end| end.syn_data_acked))
     }
@@ -272,12 +266,13 @@ impl Observations<'_> {
     /// and its SYN-ACK cannot take as long as the timeout. Linux retransmits the SYN without data and counts
     /// a failure. Both ends may then disagree on whether the SYN carried data.
     fn timed_out_syns(&self) -> i64 {
-        let queued = [(&self.network.down, &self.link.down), (&self.network.up, &self.link.up)]
+        let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
-        let furthest = self.network.host_extra_rtt_us.values().max().copied().unwrap_or(0);
+        let furthest = self.job.network.host_extra_rtt_us.values().max().copied().unwrap_or(0);
         let explained = match queued {
             [Some(down), Some(up)] => {
-                let rtt_us = (self.network.rtt_us + furthest).max(self.network.resolver_rtt_us.unwrap_or(0));
+                let rtt_us =
+                    (self.job.network.rtt_us + furthest).max(self.job.network.resolver_rtt_us.unwrap_or(0));
                 rtt_us + down + up >= SYN_TIMEOUT_US
             }
             _ => true,
@@ -330,9 +325,9 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that connections to an address carry no SYN data until a handshake could bring a cookie.
-    /// Connections that open after a handshake without retransmissions must carry SYN data. A retransmitted
-    /// SYN requests no cookie, and a retransmitted SYN-ACK contains no cookie.
+    /// Checks that connections to an address carry no SYN data before the first complete handshake, which may
+    /// bring a cookie. Connections that open after a handshake without retransmissions must carry SYN data. A
+    /// retransmitted SYN requests no cookie, and a retransmitted SYN-ACK contains no cookie.
     fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();
@@ -366,9 +361,10 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that at least as many connections to each host resumed a session as the client had tickets,
-    /// that both ends agree, and that resumed connections with a safe first request sent early data, if
-    /// expected. Neither resumption nor early data may happen unexpectedly.
+    /// Checks the TLS sessions of the connections to each host. Both ends must agree on resumption, and at
+    /// least as many connections must resume a session as the client had tickets. If early data is expected,
+    /// resumed connections with a safe first request must send it. Resumption and early data must not happen
+    /// if they are not expected.
     fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<(&ConnectionRecord, &TlsRecord)>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
@@ -452,7 +448,7 @@ impl Observations<'_> {
                      before the handshake was complete, of {with_ticket} with a ticket"
                 );
             }
-            let late_ns = self.late_us * 1000;
+            let late_ns = self.late_us() * 1000;
             let held = able.iter().filter(|(_, tls)| tls.seen_early() > 0);
             let held = held.filter_map(|(_, tls)| tls.origin.as_ref()).map(|origin| origin.answer_held_ns);
             if let Some(held_ns) = held.max().filter(|held_ns| *held_ns > late_ns) {
@@ -501,21 +497,22 @@ impl Observations<'_> {
         if recorded.count() < connection.requests {
             return false;
         }
-        let first = self.first_request(connection).map(|first| &self.page.resources[first.resource].method);
+        let first =
+            self.first_request(connection).map(|first| &self.job.page.resources[first.resource].method);
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
     /// Returns true if the first request was sent only after the handshake, so that there was no early data.
-    /// The request for which a browser opened the connection may have used another connection.
+    /// This happens if a browser sends the request for which it opened the connection on another connection.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
-        sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us * 1000)
+        sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us() * 1000)
     }
 
     /// Returns the largest number of bytes that an IP packet of the connection carries after its IP header.
     fn ip_payload(&self, connection: &ConnectionRecord) -> u64 {
-        let version = self.address(connection).map_or(self.network.ip.preferred(), Version::of);
-        u64::from(self.network.mtu_bytes) - version.header_bytes()
+        let version = self.address(connection).map_or(self.job.network.ip.preferred(), Version::of);
+        u64::from(self.job.network.mtu_bytes) - version.header_bytes()
     }
 
     /// Returns the number of bytes of data that fit into the connection's SYN.
@@ -541,7 +538,7 @@ impl Observations<'_> {
     /// Returns how many round trips `bytes` need after the initial window. The window doubles each time, but
     /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
     fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
-        let mut sent = u64::from(self.tcp.initial_window_segments) * segment;
+        let mut sent = u64::from(self.job.tcp.initial_window_segments) * segment;
         let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
         while sent < bytes {
             sent += window;
@@ -553,7 +550,7 @@ impl Observations<'_> {
 
     fn link_delays(&self, reasons: &mut Vec<Invalid>) {
         for (way, record) in [("down", &self.link.down), ("up", &self.link.up)] {
-            if record.late_us_max > self.late_us {
+            if record.late_us_max > self.late_us() {
                 let late_ms = record.late_us_max as f64 / 1000.0;
                 invalid!(reasons, LinkLate, "a packet left the link {way} {late_ms:.1} ms later than due");
             }
@@ -593,12 +590,12 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
-/// Returns the growth of a counter; 0 if the kernel does not have it.
+/// Returns the growth of a counter; 0 if the kernel has no such counter.
 fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
     counters.get(name).copied().unwrap_or(0)
 }
 
-/// Formats the number of events that the path explains, for a reason's text; empty if it explains none.
+/// Formats the number of events that the path explains, for the text of a reason; empty if the number is 0.
 fn by_path(expected: &RangeInclusive<i64>) -> String {
     match (expected.start(), expected.end()) {
         (_, 0) => String::new(),

@@ -10,10 +10,10 @@ use fastopen_contract::{
 };
 
 impl Observations<'_> {
-    /// Checks that each connection began after the lookup of its host, that the resolver saw each query that
-    /// was not lost, and that no answer came before the round trip to the resolver was over.
+    /// Checks that each connection began after the lookup of its host, that the resolver received each query
+    /// that was not lost, and that no answer came before the round trip to the resolver was over.
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
-        if self.network.names == NameLookup::None {
+        if self.job.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
                 invalid!(reasons, LookupsDisagree, "{} was looked up, and no name should be", lookup.host);
             }
@@ -23,7 +23,7 @@ impl Observations<'_> {
             invalid!(reasons, LookupsDisagree, "{host} was not looked up before its first connection");
         }
         // Browsers also look up names that the page does not have.
-        let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_of(lookup, host));
+        let of_page = |lookup: &&LookupRecord| self.hosts.keys().any(|host| is_lookup_of(lookup, host));
         let mut of_page = self.lookups.iter().filter(of_page);
         if let Some(detail) = of_page.find_map(|lookup| self.contradiction(lookup)) {
             invalid!(reasons, LookupsDisagree, "{detail}");
@@ -34,11 +34,11 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Describes a fault of the loader's connection to the resolver, if lookups go over TCP; `None` without.
-    /// There must be one connection, in the requested protocol: cleartext, or TLS that both ends completed.
+    /// Describes the fault if lookups use TCP, and the loader does not have exactly one connection to the
+    /// resolver, in the requested protocol: cleartext, or TLS that both ends completed. Otherwise `None`.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
-        if self.foreign || !answered || !self.network.names.is_over_tcp() {
+        if self.job.is_foreign() || !answered || !self.job.network.names.is_over_tcp() {
             return None;
         }
         let [connection] = self.connections.iter().filter(|one| is_resolver(one)).collect::<Vec<_>>()[..]
@@ -47,7 +47,7 @@ impl Observations<'_> {
         };
         let both_ends = connection.tls.as_ref().filter(|tls| tls.origin.is_some());
         let spoken = both_ends.and_then(|tls| tls.alpn.as_deref());
-        let wanted = self.network.names.alpn();
+        let wanted = self.job.network.names.alpn();
         (spoken.map(str::as_bytes) != wanted || connection.tls.is_some() != wanted.is_some()).then(|| {
             let wanted = wanted.map_or("cleartext".into(), String::from_utf8_lossy);
             format!("the resolver was asked over {} instead of {wanted}", spoken.unwrap_or("cleartext"))
@@ -57,12 +57,12 @@ impl Observations<'_> {
     fn connected_without_lookup(&self) -> Option<&str> {
         let mut own = self.connections.iter().filter(|one| is_name(&one.host) && one.host != "localhost");
         let known = |host: &str, opened_ns: u64| {
-            self.lookups
-                .iter()
-                .any(|lookup| is_of(lookup, host) && lookup.answered_ns.is_some_and(|at| at <= opened_ns))
+            self.lookups.iter().any(|lookup| {
+                is_lookup_of(lookup, host) && lookup.answered_ns.is_some_and(|at| at <= opened_ns)
+            })
         };
         // The times of an external client's lookups were measured at the resolver.
-        let slack_ns = if self.foreign { self.tolerance_us * 1000 } else { 0 };
+        let slack_ns = if self.job.is_foreign() { self.job.tolerance.rtt_us * 1000 } else { 0 };
         let without =
             own.find(|one| one.connected_ns.is_some() && !known(&one.host, one.opened_ns + slack_ns));
         without.map(|one| one.host.as_str())
@@ -83,22 +83,23 @@ impl Observations<'_> {
         // A queue may delay an answer until the query is repeated.
         let repeated = LOOKUP_TIMEOUT.as_nanos() as u64 * queries.saturating_sub(1) as u64;
         let early = lookup.answered_ns.is_some_and(|at| at < lookup.asked_ns + repeated);
-        if early && !self.foreign && resolver.answers == *queries && !lost {
+        if early && !self.job.is_foreign() && resolver.answers == *queries && !lost {
             return Some(format!("{host}: was looked up {queries} times"));
         }
-        if self.foreign {
+        if self.job.is_foreign() {
             return None;
         }
-        let rtt_us = self.network.resolver_rtt_us.unwrap_or(self.network.rtt_us);
+        let rtt_us = self.job.network.resolver_rtt_us.unwrap_or(self.job.network.rtt_us);
         let answered_ns = lookup.answered_ns?;
-        let after =
-            |since_ns: u64, rtts: u64| since_ns + rtts * rtt_us.saturating_sub(self.tolerance_us) * 1000;
+        let after = |since_ns: u64, rtts: u64| {
+            since_ns + rtts * rtt_us.saturating_sub(self.job.tolerance.rtt_us) * 1000
+        };
         // Over a connection, a query is sent after the handshakes, or as SYN data or early data.
         let connection = self.connections.iter().find(|one| is_resolver(one));
         let earliest_ns =
             connection.map_or(0, |one| after(one.opened_ns, round_trips(one))).max(after(lookup.asked_ns, 1));
         // With jitter, the delay may be shorter than requested.
-        let too_soon = answered_ns < earliest_ns && !self.network.varies();
+        let too_soon = answered_ns < earliest_ns && !self.job.network.varies();
         too_soon.then(|| {
             let ms = answered_ns.saturating_sub(lookup.asked_ns) as f64 / 1e6;
             format!("{host}: answered in {ms:.3} ms, less than the round trips to the resolver take")
@@ -107,10 +108,10 @@ impl Observations<'_> {
 
     /// Compares the number of queries with the kernels' UDP counters, unless other traffic may use UDP.
     fn query_packets(&self, reasons: &mut Vec<Invalid>) {
-        if self.foreign || self.hosts.keys().any(|host| self.origins.http_of(host).is_quic()) {
+        if self.job.is_foreign() || self.hosts.keys().any(|host| self.job.origins.http_of(host).is_quic()) {
             return;
         }
-        let over_udp = || self.lookups.iter().filter(|_| self.network.names == NameLookup::Do53);
+        let over_udp = || self.lookups.iter().filter(|_| self.job.network.names == NameLookup::Do53);
         let sent: usize = over_udp().map(|lookup| lookup.queries).sum();
         let arrived: usize = over_udp().map(|lookup| lookup.resolver.queries).sum();
         let out = grown(&self.counters.client, "UdpOutDatagrams");
@@ -132,6 +133,6 @@ pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
     connection.host.parse().is_ok_and(|host| host == resolver_address(Version::of(host)))
 }
 
-fn is_of(lookup: &LookupRecord, host: &str) -> bool {
+fn is_lookup_of(lookup: &LookupRecord, host: &str) -> bool {
     lookup.host.eq_ignore_ascii_case(host) || lookup.host.eq_ignore_ascii_case(&alias_host(host))
 }

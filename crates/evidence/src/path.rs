@@ -17,12 +17,13 @@ const SYN_RETRANSMITTED: u8 = 3;
 /// Smallest and largest number of segments that a socket has retransmitted when it suspects a black hole, at
 /// its third timeout in a row. The retransmissions of the first two timeouts always count. The third, which
 /// follows the suspicion, may also count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
-const LEAST_SENT_AGAIN: u32 = 2;
-const MOST_SENT_AGAIN: u32 = 4;
-/// The shortest time of three timeouts in a row: the first is `TCP_RTO_MIN`, and each doubles the time.
+const LEAST_RETRANSMITS: u32 = 2;
+const MOST_RETRANSMITS: u32 = 4;
+/// The shortest time of three timeouts in a row. The first takes `TCP_RTO_MIN`, and each takes twice as long
+/// as the one before.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
-/// The effect of middlebox and TCP settings on Fast Open, as Linux 7.3 reports it (docs/paths.md).
+/// The effect of the middlebox and the TCP settings on Fast Open, as Linux 7.3 reports it (docs/paths.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that sockets or counters show")]
 pub(super) struct Effect {
@@ -93,7 +94,8 @@ impl Effect {
         }
     }
 
-    /// Returns true if connections with this effect show the evidence of an open path with default settings.
+    /// Returns true if the evidence of connections with this effect is that of an open path with default
+    /// settings.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -103,7 +105,7 @@ impl Observations<'_> {
     fn effect_on(&self, connection: &ConnectionRecord) -> Option<Effect> {
         let address = self.address(connection)?;
         let PathRule { behaviour, .. } = *self.path;
-        Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, self.tcp))
+        Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, &self.job.tcp))
     }
 
     /// Returns true if the path, the TCP settings or a suspected black hole keep this connection from using
@@ -117,7 +119,7 @@ impl Observations<'_> {
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
         let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
-            one.client.is_some_and(|end| end.retransmits >= LEAST_SENT_AGAIN)
+            one.client.is_some_and(|end| end.retransmits >= LEAST_RETRANSMITS)
                 && one.opened_ns + THREE_TIMEOUTS_NS <= connection.opened_ns
         };
         let plain = |end: EndEvidence| !end.syn_data_acked && end.fastopen_client_fail == UNSPECIFIED;
@@ -130,7 +132,7 @@ impl Observations<'_> {
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
     ) -> impl Iterator<Item = &ConnectionRecord> {
-        let asked = self.tcp.blackhole_timeout_s > 0;
+        let asked = self.job.tcp.blackhole_timeout_s > 0;
         self.connections
             .iter()
             .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
@@ -156,7 +158,7 @@ impl Observations<'_> {
             ("origins", &self.counters.origins, |one| one.origin),
         ];
         for (name, counters, end) in ends {
-            let sent_again = |least: u32| {
+            let with_retransmits = |least: u32| {
                 let often = |one: &&ConnectionRecord| end(one).is_some_and(|end| end.retransmits >= least);
                 if expected.fast_open.is_none() {
                     0
@@ -164,7 +166,7 @@ impl Observations<'_> {
                     self.in_black_hole(end).filter(often).count() as i64
                 }
             };
-            let by_rule = sent_again(MOST_SENT_AGAIN)..=sent_again(LEAST_SENT_AGAIN);
+            let by_rule = with_retransmits(MOST_RETRANSMITS)..=with_retransmits(LEAST_RETRANSMITS);
             let count = grown(counters, "TCPFastOpenBlackhole");
             if !by_rule.contains(&count) {
                 invalid!(
@@ -189,7 +191,7 @@ impl Observations<'_> {
                 one.client.is_some_and(|end| silent(end) && end.retransmits >= least)
             })
         };
-        // The records do not show if such a socket used Fast Open.
+        // The record of a socket whose `ClientHello` was dropped does not show if the socket used Fast Open.
         let lost_hellos = self.count(|one| {
             let drops = self.path.behaviour == Behaviour::DropSplitHello;
             let affected = self.address(one).is_some_and(|address| self.path.affects(address));
@@ -199,7 +201,7 @@ impl Observations<'_> {
             self.failed_at_client(|effect| effect.fail.is_some(), &[DATA_NOT_ACKED, SYN_RETRANSMITTED]);
         // The counter grows with timeouts of a socket that sent SYN data, whether accepted or not
         // (`tcp_write_timeout`). Retransmissions may also come from loss probes.
-        failed + silent(MOST_SENT_AGAIN)..=failed + silent(1) + lost_hellos
+        failed + silent(MOST_RETRANSMITS)..=failed + silent(1) + lost_hellos
     }
 
     /// Counts the connections whose SYN data a host accepted, but which were not established because the path
@@ -229,8 +231,9 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the range for the number of SYNs that reached the host and whose effect `which` selects. A SYN
-    /// may not have reached the host if it was retransmitted without data, or if the client aborted.
+    /// Returns the smallest and largest possible number of SYNs that reached a host and whose effect `which`
+    /// selects. A SYN may not have reached the host if it was retransmitted without data, or if the client
+    /// aborted the connection.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);
@@ -273,7 +276,7 @@ impl Observations<'_> {
         let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());
         let tried = |one: &ConnectionRecord| one.host == connection.host && is_ipv4(one);
         let had_cookie = self.address(connection).is_some_and(|one| self.cookies_before.contains(&one));
-        self.network.ip == Versions::Both
+        self.job.network.ip == Versions::Both
             && had_cookie
             && end.is_some()
             && !self.connections.iter().any(tried)

@@ -27,7 +27,7 @@ impl Observations<'_> {
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !is_resolver(one)) {
             let host = &connection.host;
             let wanted = self.speaks_quic(connection);
-            if self.was_left(connection) {
+            if self.gave_up_quic(connection) {
                 continue;
             }
             if self.fell_back(connection) {
@@ -51,30 +51,30 @@ impl Observations<'_> {
 
     /// Returns true if a client with fallback opened the connection to an HTTP/3 server over TCP.
     pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
-        self.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
+        self.job.client.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
     /// Returns true if the connection is to an HTTP/3 server. The same host may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
-        let mut urls = self.page.resources.iter().map(|one| &one.url);
+        let mut urls = self.job.page.resources.iter().map(|one| &one.url);
         let in_the_clear = self.schemes == Schemes::Recorded && *port == 80
             || urls.any(|url| url.host() == host && url.port() == *port && !url.is_encrypted(self.schemes));
-        self.origins.http_of(host).is_quic() && !in_the_clear
+        self.job.origins.http_of(host).is_quic() && !in_the_clear
     }
 
-    /// Returns true if the client gave up this QUIC connection, because the handshake took too long.
-    fn was_left(&self, connection: &ConnectionRecord) -> bool {
-        self.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
+    /// Returns true if the client gave up this QUIC connection because its handshake took too long.
+    fn gave_up_quic(&self, connection: &ConnectionRecord) -> bool {
+        self.job.client.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
     /// Returns true if the client gave up a QUIC connection to the same host that it had opened at least the
     /// fallback delay before this connection.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
-        let after_ns = self.h3_fallback_us.unwrap_or(0) * 1000;
+        let after_ns = self.job.client.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {
             one.host == connection.host
-                && self.was_left(one)
+                && self.gave_up_quic(one)
                 && one.opened_ns + after_ns <= connection.opened_ns
         })
     }

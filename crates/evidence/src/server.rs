@@ -42,7 +42,7 @@ impl Observations<'_> {
                  by TCPFastOpenActive"
             );
         }
-        if self.origins.upstream_tfo && syn_data < connections {
+        if self.job.origins.upstream_tfo && syn_data < connections {
             let without = connections - syn_data;
             invalid!(
                 reasons,

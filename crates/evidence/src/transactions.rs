@@ -1,5 +1,5 @@
-//! Decides if a record of transactions with a server is valid. The effects of overload, of a flood or of a
-//! change of the cookie key are results, which are counted. Unexplained observations make the record invalid.
+//! Decides if a record of transactions with a server is valid. The effects of overload, a flood or a changed
+//! cookie key are results. Observations that these do not explain make the record invalid.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub begun: u64,
     /// Transactions that were due but did not begin, because too many were running or no address was left.
     pub not_begun: u64,
-    /// Time from the due time of the first transaction, even if it began late, to the start of the last.
+    /// Time from the due time of the first transaction to the start of the last.
     pub arrived_over_ns: u64,
     /// Time from the start of the generator to the end of the last transaction.
     pub elapsed_ns: u64,
@@ -101,7 +101,7 @@ pub struct Seen<'a> {
     /// Growth of the kernels' counters. Counters that did not grow are left out.
     pub counters: &'a BothEnds<BTreeMap<String, i64>>,
     pub link: &'a LinkRecord,
-    /// The time in microseconds by which the link may release packets late. One packet in 100 may be later.
+    /// The time in microseconds by which the link may release packets late. One packet in 100 may exceed it.
     pub late_us: u64,
     /// The reason why the server no longer serves; `None` if the server serves.
     pub server_failure: Option<&'a str>,

@@ -18,9 +18,10 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
 /// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. The kernel rounds a timer up to a
-/// multiple of 8, 64, 512 or 4096 ticks since boot, the coarser the later it is due (kernel/time/timer.c);
-/// still coarser multiples do not matter. Loads in virtual time begin at a multiple of this period on the
-/// monotonic clock, so that every load has the same phase of the wheel, independently of earlier loads.
+/// multiple of 8, 64, 512 or 4096 ticks since boot, which is coarser if the timer is due later
+/// (kernel/time/timer.c). The still coarser multiples for very long timers do not matter. Loads in virtual
+/// time begin at a multiple of this period on the monotonic clock, so that every load has the same phase of
+/// the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Interval between a browser's simultaneous requests in virtual time, about the same as in a real browser.
@@ -66,11 +67,11 @@ pub fn request_spacing(engine: Engine) -> Duration {
 }
 
 /// In virtual time, waits for the phase of the timer wheel at which every load begins, and then for
-/// `start_phase`. In real time, returns at once.
-pub fn begin_load(engine: Engine, start_phase: Duration) {
+/// `start_phase_us` microseconds. In real time, returns at once.
+pub fn begin_load(engine: Engine, start_phase_us: u64) {
     if engine == Engine::Virtual {
         wait_for_timer_wheel();
-        thread::sleep(start_phase);
+        thread::sleep(Duration::from_micros(start_phase_us));
     }
 }
 

@@ -47,7 +47,7 @@ fn bytes_other_than_the_pages_are_wrong() {
         [InvalidKind::WrongBytes]
     );
     let missing = Load::tcp().with(|load| {
-        load.page.resources[1].status = 404;
+        load.job.page.resources[1].status = 404;
         load.requests[1].status = Some(404);
     });
     assert_eq!(missing.kinds(), NONE);
@@ -83,8 +83,8 @@ fn what_a_client_had_kept_needs_no_bytes_and_what_was_confirmed_needs_a_304() {
 fn answers_that_must_not_have_a_body_are_right_without() {
     for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
         let load = Load::tcp().with(|load| {
-            load.page.resources[1].method = method.into();
-            load.page.resources[1].status = status;
+            load.job.page.resources[1].method = method.into();
+            load.job.page.resources[1].status = status;
             (load.requests[1].status, load.requests[1].body_bytes) = (Some(status), 0);
         });
         assert_eq!(load.kinds(), NONE, "{method} {status}");
@@ -215,7 +215,7 @@ fn a_servers_own_connections_carry_data_where_they_may_and_count_for_no_client()
         arm.with(|load| {
             let upstream = UpstreamRecord { connections, syn_data };
             load.server = Some(ServerRecord { listeners: Vec::new(), upstream });
-            load.origins.upstream_tfo = true;
+            load.job.origins.upstream_tfo = true;
             load.counters.origins.insert("TCPFastOpenActive".into(), active);
             *load.counters.origins.entry("TCPFastOpenPassive".into()).or_default() += active;
         })
@@ -223,7 +223,7 @@ fn a_servers_own_connections_carry_data_where_they_may_and_count_for_no_client()
     for arm in [Load::tcp, Load::warm] {
         assert_eq!(load(arm(), 2, 2, 2).kinds(), NONE);
         assert_eq!(load(arm(), 2, 1, 1).kinds(), [InvalidKind::NoSynData]);
-        let not_asked = load(arm(), 2, 0, 0).with(|load| load.origins.upstream_tfo = false);
+        let not_asked = load(arm(), 2, 0, 0).with(|load| load.job.origins.upstream_tfo = false);
         assert_eq!(not_asked.kinds(), NONE);
     }
     // The origins' sockets report two connections with SYN data, but the kernel counts one.
@@ -242,7 +242,7 @@ fn data_in_a_syn_may_be_lost_where_packets_are_and_nowhere_else() {
 fn data_in_a_syn_may_be_lost_where_a_queue_held_it_for_longer_than_its_timeout() {
     let failed = |queue_bytes: u64, again: bool| {
         Load::warm().client_counts("TCPFastOpenActiveFail", 1).with(|load| {
-            load.network.up.rate_bit_per_s = Some(256_000);
+            load.job.network.up.rate_bit_per_s = Some(256_000);
             load.link.up.queue_bytes_max = Some(queue_bytes);
             load.link.down.queue_bytes_max = Some(0);
             if again {

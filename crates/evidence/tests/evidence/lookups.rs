@@ -22,7 +22,7 @@ fn lookup(host: &str, asked_ns: u64, answered_ns: u64) -> LookupRecord {
 /// Returns a valid load in which each host was looked up a round trip before its first connection.
 fn load() -> Load {
     Load::tcp().with(|load| {
-        load.network.names = NameLookup::Do53;
+        load.job.network.names = NameLookup::Do53;
         for connection in &mut load.connections {
             connection.opened_ns += 10 * MS;
             *connection.connected_ns.as_mut().expect("it is connected") += 10 * MS;
@@ -38,7 +38,7 @@ fn lookups_that_all_ends_agree_on_are_valid() {
     assert_eq!(load().kinds(), NONE);
     // An answer may take less than the link's RTT if the resolver is nearer than the hosts.
     let nearer = load().with(|load| {
-        load.network.resolver_rtt_us = Some(5000);
+        load.job.network.resolver_rtt_us = Some(5000);
         load.lookups[0].asked_ns = 5 * MS;
     });
     assert_eq!(nearer.kinds(), NONE);
@@ -53,7 +53,7 @@ fn a_host_is_looked_up_before_its_first_connection() {
         load.counters.origins.insert("UdpInDatagrams".into(), 1);
     });
     assert_eq!(never.kinds(), DISAGREE);
-    assert_eq!(load().with(|load| load.network.names = NameLookup::None).kinds(), DISAGREE);
+    assert_eq!(load().with(|load| load.job.network.names = NameLookup::None).kinds(), DISAGREE);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn no_answer_comes_before_the_round_trip_is_over() {
 /// number of round trips until the first answer, including handshakes.
 fn over_connection(names: NameLookup, round_trips: u64) -> Load {
     load().with(|load| {
-        load.network.names = names;
+        load.job.network.names = names;
         load.counters.client.remove("UdpOutDatagrams");
         load.counters.origins.remove("UdpInDatagrams");
         for connection in &mut load.connections {
@@ -144,7 +144,7 @@ fn over_a_connection_its_handshakes_come_first() {
 fn the_resolver_is_asked_over_the_protocol_that_was_asked_for() {
     let in_the_clear = over_connection(NameLookup::Dot, 3).with(|load| load.connections[2].tls = None);
     assert_eq!(in_the_clear.kinds(), DISAGREE);
-    let other = over_connection(NameLookup::Dot, 3).with(|load| load.network.names = NameLookup::Doh);
+    let other = over_connection(NameLookup::Dot, 3).with(|load| load.job.network.names = NameLookup::Doh);
     assert_eq!(other.kinds(), DISAGREE);
     let one_end = over_connection(NameLookup::Doh, 3).with(|load| {
         load.connections[2].tls.as_mut().expect("it has TLS").origin = None;
@@ -156,7 +156,7 @@ fn the_resolver_is_asked_over_the_protocol_that_was_asked_for() {
 fn a_query_begins_as_early_data_where_there_is_a_ticket() {
     let early = |resolver: TlsRecord| {
         over_connection(NameLookup::Dot, 3).with(|load| {
-            load.tls.session = SessionStart::Early;
+            load.job.tls.session = SessionStart::Early;
             load.connections[2].tls = Some(TlsRecord { alpn: Some("dot".into()), ..resolver });
         })
     };

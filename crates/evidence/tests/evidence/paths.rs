@@ -51,7 +51,7 @@ fn what_a_path_does_to_connections_is_expected_of_them_and_nothing_else() {
 fn hosts_that_take_no_data_without_their_setting_are_expected_to_refuse_it() {
     let off = |load: &mut Load| {
         load.path = PathRule::default();
-        load.tcp.listener_fastopen = ListenerFastOpen::Off;
+        load.job.tcp.listener_fastopen = ListenerFastOpen::Off;
     };
     assert_eq!(stripped().with(off).kinds(), NONE);
     let as_if_on = stripped().with(|load| load.path = PathRule::default());
@@ -59,8 +59,8 @@ fn hosts_that_take_no_data_without_their_setting_are_expected_to_refuse_it() {
     let accepted = Load::warm().with(off);
     assert_eq!(accepted.kinds(), [InvalidKind::PathWithoutEffect]);
     let without_option = stripped().with(|load| {
-        load.tcp.client_fastopen = ClientFastOpen::WithoutCookie;
-        load.tcp.listener_fastopen = ListenerFastOpen::CookieNotRequired;
+        load.job.tcp.client_fastopen = ClientFastOpen::WithoutCookie;
+        load.job.tcp.listener_fastopen = ListenerFastOpen::CookieNotRequired;
     });
     let reasons = [InvalidKind::FastopenFailed, InvalidKind::NoSynData];
     assert_eq!(without_option.kinds(), reasons, "there is no option to strip");
@@ -70,7 +70,7 @@ fn hosts_that_take_no_data_without_their_setting_are_expected_to_refuse_it() {
 fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() {
     let hole = |load: &mut Load| {
         load.path = PathRule { behaviour: Behaviour::DropAnswers, hosts: Some([A].into()) };
-        load.tcp.blackhole_timeout_s = 3600;
+        load.job.tcp.blackhole_timeout_s = 3600;
         load.counters.client.insert("TCPFastOpenBlackhole".into(), 1);
         load.connections[0].client.as_mut().expect("it has one").retransmits = 4;
         load.counters.client.insert("TCPFastOpenActiveFail".into(), 1);
@@ -89,7 +89,7 @@ fn a_black_hole_is_expected_where_there_is_one_and_the_kernel_is_to_detect_it() 
         load.counters.client.remove("TCPFastOpenActiveFail");
     };
     assert_eq!(Load::warm().with(hole).kinds(), NONE);
-    let not_asked = Load::warm().with(hole).with(|load| load.tcp.blackhole_timeout_s = 0);
+    let not_asked = Load::warm().with(hole).with(|load| load.job.tcp.blackhole_timeout_s = 0);
     assert_eq!(not_asked.kinds(), [InvalidKind::Blackhole, InvalidKind::NoSynData]);
     let open = Load::warm().with(hole).with(without_timeouts);
     let open = open.with(|load| load.path = PathRule::default());
@@ -187,7 +187,7 @@ fn a_client_that_a_cookie_keeps_from_ipv4_is_named_and_no_other_is() {
     // A SYN with data over IPv6, retransmitted and never answered, in a load that did not finish.
     let unanswered = || {
         Load::warm().with(|load| {
-            load.network.ip = Versions::Both;
+            load.job.network.ip = Versions::Both;
             load.path.behaviour = Behaviour::BlockIpv6;
             let mut lost = given_up_connection("a.test", 0);
             lost.address = Some(SIX);
@@ -202,7 +202,7 @@ fn a_client_that_a_cookie_keeps_from_ipv4_is_named_and_no_other_is() {
     };
     let named = |load: Load| load.reasons()[0].detail.contains("a.test did not answer over IPv6");
     assert!(named(unanswered()));
-    assert!(!named(unanswered().with(|load| load.network.ip = Versions::V6)), "there is no IPv4");
+    assert!(!named(unanswered().with(|load| load.job.network.ip = Versions::V6)), "there is no IPv4");
     assert!(!named(unanswered().with(|load| load.cookies_before.retain(|one| *one != SIX))), "no cookie");
     let tried = unanswered().with(|load| {
         let mut four = connection("a.test", 300, false);
@@ -215,7 +215,7 @@ fn a_client_that_a_cookie_keeps_from_ipv4_is_named_and_no_other_is() {
 #[test]
 fn a_client_without_fast_open_may_wait_long_for_ipv6_before_it_uses_ipv4() {
     let load = Load::tcp().with(|load| {
-        load.network.ip = Versions::Both;
+        load.job.network.ip = Versions::Both;
         load.path.behaviour = Behaviour::BlockIpv6;
         load.connections[0].address = Some(A);
         let mut lost = given_up_connection("a.test", 0);

@@ -28,7 +28,7 @@ fn quic(zero_rtt: u64) -> QuicRecord {
 fn load(session: SessionStart) -> Load {
     let early = session == SessionStart::Early;
     let mut load = Load::tls(session);
-    load.origins.http = HttpVersion::Http3;
+    load.job.origins.http = HttpVersion::Http3;
     for connection in &mut load.connections {
         let sends_early = early && connection.tls.as_ref().is_some_and(|tls| tls.resumed);
         (connection.client, connection.origin) = (None, None);
@@ -84,7 +84,7 @@ fn packets_of_early_data_are_in_no_load_that_has_none() {
         assert_eq!(unasked.kinds(), [InvalidKind::EarlyDataUnasked], "{session:?}");
     }
     let rejected = load(SessionStart::Early).with(|load| {
-        load.tls.early_data_rejected = true;
+        load.job.tls.early_data_rejected = true;
         for connection in &mut load.connections {
             let tls = connection.tls.as_mut().expect("it has one");
             tls.early_bytes = 0;
@@ -99,7 +99,7 @@ fn packets_of_early_data_are_in_no_load_that_has_none() {
 fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
     let over_tcp = load(SessionStart::None).with(|load| load.connections[0].quic = None);
     assert_eq!(over_tcp.kinds(), [InvalidKind::NoQuic, InvalidKind::SoonerThanPossible]);
-    let over_quic = load(SessionStart::None).with(|load| load.origins.http = HttpVersion::Http2);
+    let over_quic = load(SessionStart::None).with(|load| load.job.origins.http = HttpVersion::Http2);
     assert_eq!(over_quic.kinds(), [InvalidKind::NoQuic; 3]);
     let unused = load(SessionStart::None).with(|load| {
         (load.connections[2].quic, load.connections[2].requests) = (None, 0);
@@ -111,7 +111,7 @@ fn connections_are_quics_to_hosts_with_http3_and_to_no_others() {
 /// later. `after_ms`: the delay of this fallback in the job.
 fn fallen_back(after_ms: u64) -> Load {
     load(SessionStart::None).with(|load| {
-        load.h3_fallback_us = Some(after_ms * 1000);
+        load.job.client.h3_fallback_us = Some(after_ms * 1000);
         let mut left = load.connections[0].clone();
         (left.tls, left.requests) = (None, 0);
         left.quic.as_mut().expect("it has one").origin = None;

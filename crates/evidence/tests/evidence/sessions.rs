@@ -2,7 +2,7 @@
 
 use crate::support::{A, B, LATE_US, Load, NETWORK, NONE, end, handshake, retransmitted};
 use fastopen_contract::{
-    Cookies, InvalidKind, Network, OriginTlsRecord, RequestRecord, TlsRecord, Transport,
+    ClientKind, Cookies, InvalidKind, Network, OriginTlsRecord, RequestRecord, TlsRecord, Transport,
 };
 use fastopen_replay::tls::{SessionStart, TicketState};
 
@@ -38,15 +38,15 @@ fn as_many_connections_resume_as_there_are_tickets_and_both_ends_say_so() {
     let missing =
         Load::tls(SessionStart::Resumed).with(|load| load.connections[1].tls = Some(handshake(false, false)));
     assert_eq!(missing.kinds(), [InvalidKind::NotResumed]);
-    assert_eq!(missing.with(|load| load.tls.tickets = 1).kinds(), NONE);
-    let kept = |tickets_left| {
+    assert_eq!(missing.with(|load| load.job.tls.tickets = 1).kinds(), NONE);
+    let kept = |kind| {
         Load::tls(SessionStart::Resumed).with(|load| {
-            load.tls.tickets = 6;
-            load.tickets_left = tickets_left;
+            load.job.tls.tickets = 6;
+            load.job.client.kind = kind;
         })
     };
-    assert_eq!(kept(2).kinds(), NONE);
-    assert_eq!(kept(3).kinds(), [InvalidKind::NotResumed]);
+    assert_eq!(kept(ClientKind::Command).kinds(), NONE, "a command may have only one ticket left");
+    assert_eq!(kept(ClientKind::Loader).kinds(), [InvalidKind::NotResumed]);
     let doubtful =
         Load::tls(SessionStart::Resumed).with(|load| origins_handshake_of(load, 1).resumed = false);
     assert_eq!(doubtful.kinds(), [InvalidKind::NotResumed]);
@@ -68,7 +68,7 @@ fn early_data_counts_only_where_the_origin_read_it_before_the_handshake_was_comp
         load.link.up.dropped_loss = 1;
     });
     assert_eq!(lost.kinds(), NONE);
-    assert_eq!(unread().with(|load| load.page.resources[0].method = "POST".into()).kinds(), NONE);
+    assert_eq!(unread().with(|load| load.job.page.resources[0].method = "POST".into()).kinds(), NONE);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
     let read_apart = |ns| {
         exceeds().with(|load| {
             origins_handshake_of(load, 0).early_bytes = 1093;
-            load.page.resources[0].body_bytes = 5000;
+            load.job.page.resources[0].body_bytes = 5000;
             load.requests[0].body_bytes = 5000;
             load.requests[0].first_byte_ns = Some(ns);
         })
@@ -144,7 +144,7 @@ fn early_data_that_does_not_fit_into_a_syn_is_held_to_two_round_trips() {
 fn a_path_with_a_smaller_mtu_has_less_room_in_a_syn() {
     let load = || in_a_syn(300, 800);
     assert_eq!(load().kinds(), [InvalidKind::NoEarlyData]);
-    assert_eq!(load().with(|load| load.network.mtu_bytes = 1200).kinds(), NONE);
+    assert_eq!(load().with(|load| load.job.network.mtu_bytes = 1200).kinds(), NONE);
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn early_data_where_none_is_to_be_is_named() {
     let early = || handshake(true, true);
     let resumed = Load::tls(SessionStart::Resumed).with(|load| load.connections[0].tls = Some(early()));
     assert_eq!(resumed.kinds(), [InvalidKind::EarlyDataUnasked]);
-    let rejected = Load::tls(SessionStart::Early).with(|load| load.tls.early_data_rejected = true);
+    let rejected = Load::tls(SessionStart::Early).with(|load| load.job.tls.early_data_rejected = true);
     assert!(rejected.kinds().contains(&InvalidKind::EarlyDataUnasked));
     for state in [TicketState::Stale, TicketState::Expired, TicketState::Forgotten] {
-        let no_good = Load::tls(SessionStart::Early).with(|load| load.tls.ticket_state = state);
+        let no_good = Load::tls(SessionStart::Early).with(|load| load.job.tls.ticket_state = state);
         assert!(no_good.kinds().contains(&InvalidKind::EarlyDataUnasked));
         let resumed_none = no_good.kinds().contains(&InvalidKind::SessionBeforeFirst);
         assert_eq!(resumed_none, state != TicketState::Stale);
@@ -179,7 +179,7 @@ fn no_answer_comes_before_the_round_trips_of_its_first_flight() {
         assert_eq!(load(rtts * 10_000_000).kinds(), NONE, "{session:?}");
         let sooner = load(rtts * 10_000_000 - 10_000);
         assert_eq!(sooner.kinds(), [InvalidKind::SoonerThanPossible], "{session:?}");
-        assert_eq!(sooner.with(|load| load.network = jittery()).kinds(), NONE);
+        assert_eq!(sooner.with(|load| load.job.network = jittery()).kinds(), NONE);
     }
 }
 
@@ -195,7 +195,7 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
     for (session, rtts) in [(SessionStart::None, 3), (SessionStart::Resumed, 3), (SessionStart::Early, 2)] {
         let load = |after_ns| {
             Load::tls(session).with(|load| {
-                load.page.resources[0].body_bytes = 300;
+                load.job.page.resources[0].body_bytes = 300;
                 load.requests.iter_mut().for_each(|one| one.body_bytes = 300);
                 load.requests[0].first_byte_ns = Some(rtts * 10_000_000 + after_ns);
             })
@@ -204,9 +204,9 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
         let late = || load(slack_ns + 1_000_000);
         assert_eq!(late().kinds(), [InvalidKind::FirstByteLate], "{session:?}");
         // This bound does not apply to external clients, nor with jitter, with think time or after losses.
-        assert_eq!(late().with(|load| load.foreign = true).kinds(), NONE);
-        assert_eq!(late().with(|load| load.network = jittery()).kinds(), NONE);
-        assert_eq!(late().with(|load| load.page.resources[0].server_think_us = 1_000).kinds(), NONE);
+        assert_eq!(late().with(|load| load.job.client.kind = ClientKind::Command).kinds(), NONE);
+        assert_eq!(late().with(|load| load.job.network = jittery()).kinds(), NONE);
+        assert_eq!(late().with(|load| load.job.page.resources[0].server_think_us = 1_000).kinds(), NONE);
         let lost = late().with(|load| {
             load.connections[0] = retransmitted(load.connections[0].clone());
             load.link.up.dropped_loss = 1;
@@ -219,13 +219,13 @@ fn an_answer_that_comes_a_round_trip_after_its_first_flight_is_named() {
 fn an_answer_of_more_than_the_initial_window_may_take_another_round_trip() {
     // A TLS record can be read only once it is complete.
     let load = Load::tls(SessionStart::Early).with(|load| {
-        load.page.resources[0].body_bytes = 20_000;
+        load.job.page.resources[0].body_bytes = 20_000;
         let first_byte_ns = Some(30_000_000 + 2 * LATE_US * 1000);
         let first = RequestRecord { body_bytes: 20_000, first_byte_ns, ..load.requests[0].clone() };
         load.requests = vec![first];
     });
     assert_eq!(load.kinds(), NONE);
-    let fits = load.with(|load| load.tcp.initial_window_segments = 20);
+    let fits = load.with(|load| load.job.tcp.initial_window_segments = 20);
     assert_eq!(fits.kinds(), [InvalidKind::FirstByteLate]);
 }
 
@@ -233,7 +233,7 @@ fn an_answer_of_more_than_the_initial_window_may_take_another_round_trip() {
 fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
     let late = |ns: u64| {
         Load::tls(SessionStart::None).with(|load| {
-            load.page.resources[0].body_bytes = 300;
+            load.job.page.resources[0].body_bytes = 300;
             load.requests.iter_mut().for_each(|one| one.body_bytes = 300);
             load.requests[0].first_byte_ns = Some(ns);
         })
@@ -261,7 +261,7 @@ fn what_the_client_or_the_initial_window_holds_back_is_not_late() {
 fn early_data_that_exceeds_the_initial_window_arrives_with_the_end_of_the_handshake() {
     // At an MTU of 1500 bytes, a SYN holds 1420 bytes of data and a segment 1448. So the first window carries
     // the last 80 bytes of the `ClientHello` and a part of the early data.
-    let load = |window| in_a_syn(1500, 2900).with(|load| load.tcp.initial_window_segments = window);
+    let load = |window| in_a_syn(1500, 2900).with(|load| load.job.tcp.initial_window_segments = window);
     assert_eq!(load(1).kinds(), NONE);
     assert_eq!(load(3).kinds(), [InvalidKind::NoEarlyData]);
 }

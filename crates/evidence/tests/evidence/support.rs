@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use fastopen_contract::{
-    BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, LinkDirectionRecord, LinkRecord,
-    LoadPlan, LookupRecord, Network, OriginSettings, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord,
-    Tcp, TlsRecord, Transport,
+    BothEnds, ConnectionRecord, Cookies, EndEvidence, Invalid, InvalidKind, Job, LinkDirectionRecord,
+    LinkRecord, LoadPlan, LookupRecord, OriginTlsRecord, RequestRecord, SeenAt, ServerRecord, TlsRecord,
+    Transport,
 };
 use fastopen_evidence::{Expectation, Observations, judge};
 use fastopen_link::ip::Addresses;
 use fastopen_link::path::PathRule;
-use fastopen_page::{Page, Schemes};
-use fastopen_replay::tls::{SessionStart, Settings, Version};
+use fastopen_replay::tls::{SessionStart, Version};
 
 /// A load of a page with the root document on a.test and an image on b.test. Each test changes it.
 pub(crate) struct Load {
     pub(crate) plan: LoadPlan,
-    pub(crate) page: Page,
+    pub(crate) job: Job,
     pub(crate) requests: Vec<RequestRecord>,
     pub(crate) connections: Vec<ConnectionRecord>,
     pub(crate) lookups: Vec<LookupRecord>,
@@ -25,16 +24,9 @@ pub(crate) struct Load {
     pub(crate) link: LinkRecord,
     pub(crate) cookies_before: Vec<IpAddr>,
     pub(crate) path: PathRule,
-    pub(crate) tcp: Tcp,
     pub(crate) server: Option<ServerRecord>,
     pub(crate) server_failure: Option<String>,
     pub(crate) finished: bool,
-    pub(crate) tls: Settings,
-    pub(crate) foreign: bool,
-    pub(crate) tickets_left: u8,
-    pub(crate) network: Network,
-    pub(crate) origins: OriginSettings,
-    pub(crate) h3_fallback_us: Option<u64>,
 }
 
 pub(crate) const A: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1));
@@ -146,9 +138,13 @@ impl Load {
         cookies: Option<Cookies>,
         connections: Vec<ConnectionRecord>,
     ) -> Self {
+        let job = format!(
+            r#"{{"contract": 2, "id": "job", "seed": 1, "page": {PAGE}, "network": {NETWORK}, "loads": [],
+                "tolerance": {{"rtt_us": 1, "late_us": {LATE_US}}}}}"#
+        );
         let mut load = Self {
             plan: LoadPlan { id: "load".into(), transport, cookies, transactions: None },
-            page: serde_json::from_str(PAGE).expect("it is a page"),
+            job: serde_json::from_str(&job).expect("it is a job"),
             requests: vec![request(0, 5000), request(1, 300)],
             connections,
             lookups: Vec::new(),
@@ -156,16 +152,9 @@ impl Load {
             link: LinkRecord { down: way(), up: way() },
             cookies_before: Vec::new(),
             path: PathRule::default(),
-            tcp: Tcp::default(),
             server: None,
             server_failure: None,
             finished: true,
-            tls: Settings::default(),
-            foreign: false,
-            tickets_left: 8,
-            network: serde_json::from_str(NETWORK).expect("it is a network"),
-            origins: OriginSettings::default(),
-            h3_fallback_us: None,
         };
         load.count();
         load
@@ -192,7 +181,7 @@ impl Load {
         let connections = [session != SessionStart::None; 2].map(begins).into_iter().chain([begins(false)]);
         let connections = (0..).zip(connections).map(|(id, one)| ConnectionRecord { id, ..one }).collect();
         Self::new(Transport::Tls, None, connections).with(|load| {
-            load.tls.session = session;
+            load.job.tls.session = session;
             let first = |(connection, number)| RequestRecord {
                 connection: Some(connection),
                 queued_ns: Some(0),
@@ -222,7 +211,7 @@ impl Load {
 
     pub(crate) fn reasons(&self) -> Vec<Invalid> {
         let observed = Observations {
-            page: &self.page,
+            job: &self.job,
             hosts: &[("a.test", A), ("b.test", B)]
                 .map(|(host, preferred)| (host.to_owned(), Addresses { preferred, other: None }))
                 .into(),
@@ -231,26 +220,15 @@ impl Load {
             connections: &self.connections,
             lookups: &self.lookups,
             path: &self.path,
-            tcp: &self.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
             unfinished: (!self.finished).then_some("not finished within the time limit"),
             counters: &self.counters,
             link: &self.link,
-            recorded: false,
-            late_us: LATE_US,
             seen_at: SeenAt::Client,
-            foreign: self.foreign,
-            network: &self.network,
-            origins: &self.origins,
-            schemes: if self.plan.transport.is_encrypted() { Schemes::Https } else { Schemes::Http },
-            h3_fallback_us: self.h3_fallback_us,
-            tolerance_us: 1,
+            schemes: self.job.schemes(self.plan.transport.is_encrypted()),
         };
-        judge(
-            &observed,
-            Expectation::of(&self.plan, &self.tls, &self.tcp, self.network.names, self.tickets_left),
-        )
+        judge(&observed, Expectation::of(&self.plan, &self.job))
     }
 
     pub(crate) fn kinds(&self) -> Vec<InvalidKind> {

@@ -2,8 +2,7 @@
 //! the load ends when the command exits. For a load that resumes a TLS session of an earlier visit, the
 //! command runs twice in the same folder, in which it keeps the session.
 
-use std::num::NonZeroU8;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
@@ -11,16 +10,13 @@ use fastopen_netns::process::{end_all_others, wait_until_ended};
 use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 
 use crate::clients::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::{ClientSettings, Fault};
+use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// A client that runs a command line.
+/// A client that runs a command line. The job must have a client command.
+#[derive(Default)]
 pub struct CommandLine {
-    words: Vec<String>,
-    isolated: bool,
-    /// Exit codes other than 0 that mean a complete load.
-    exit_codes: Vec<NonZeroU8>,
     /// The folder of the earlier visit, which the next load uses; None if there was no visit.
     visited: Option<Home>,
 }
@@ -45,53 +41,36 @@ impl Run {
     }
 }
 
-impl CommandLine {
-    /// Creates the client. `settings` must have a command.
-    pub fn new(settings: &ClientSettings) -> Self {
-        let words = settings.command.clone().unwrap_or_default();
-        let exit_codes = settings.exit_codes.clone();
-        Self { words, isolated: settings.isolate, exit_codes, visited: None }
-    }
-
-    fn has_loaded(&self, status: ExitStatus) -> bool {
-        let known = |code: i32| self.exit_codes.iter().any(|one| i32::from(one.get()) == code);
-        status.success() || status.code().is_some_and(known)
-    }
-
-    fn failed(&self, status: ExitStatus, home: &Home) -> String {
-        format!("{} {}{}", self.words[0], how_ended(status), home.output().last_lines(1))
-    }
-
-    /// Runs the command until it ends or the load times out.
-    fn run(&self, loading: &Loading, home: &Home) -> Result<Run, Failure> {
-        let command = home.command(&self.words).blame(Fault::Machine, "making a file for the client")?;
-        let folder = home.folder.clone();
-        let isolated = self.isolated;
-        let started = Watch::start(command, loading.first_port, move || {
-            protect_files(&folder)?;
-            // An isolated command sees none of the machine's UNIX sockets, so it may use such sockets.
-            restrict_sockets(isolated)
-        });
-        let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
-            fault: Fault::Machine,
-            message: format!("client.command: {failure}"),
-            remedy: failure.remedy().into(),
-        })?;
-        let waiting = "waiting for the client";
-        let ended = wait_until_ended(&child, at_ns + loading.timeout_ns).blame(Fault::Machine, waiting)?;
-        let end_ns = monotonic_ns();
-        let unfinished = if ended {
-            let status = child.wait().blame(Fault::Machine, waiting)?;
-            (!self.has_loaded(status)).then(|| self.failed(status, home))
-        } else {
-            Some(format!(
-                "{} did not end within the time limit{}",
-                self.words[0],
-                home.output().last_lines(1)
-            ))
-        };
-        Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished })
-    }
+/// Runs the command until it ends or the load times out.
+fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
+    let settings = &loading.job.client;
+    let words = settings.command.as_deref().unwrap_or_default();
+    let command = home.command(words).blame(Fault::Machine, "making a file for the client")?;
+    let folder = home.folder.clone();
+    let isolated = settings.isolate;
+    let started = Watch::start(command, loading.first_port, move || {
+        protect_files(&folder)?;
+        // An isolated command sees none of the machine's UNIX sockets, so it may use such sockets.
+        restrict_sockets(isolated)
+    });
+    let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
+        fault: Fault::Machine,
+        message: format!("client.command: {failure}"),
+        remedy: failure.remedy().into(),
+    })?;
+    let waiting = "waiting for the client";
+    let ended = wait_until_ended(&child, at_ns + loading.timeout_ns()).blame(Fault::Machine, waiting)?;
+    let end_ns = monotonic_ns();
+    let outcome = if ended {
+        let status = child.wait().blame(Fault::Machine, waiting)?;
+        let means_complete = |code: i32| settings.exit_codes.iter().any(|one| i32::from(one.get()) == code);
+        let complete = status.success() || status.code().is_some_and(means_complete);
+        if complete { Ok(()) } else { Err(how_ended(status)) }
+    } else {
+        Err("did not end within the time limit".into())
+    };
+    let described = |how| format!("{} {how}{}", words[0], home.output.last_lines(1));
+    Ok(Run { child, watch, start_ns: at_ns, end_ns, unfinished: outcome.err().map(described) })
 }
 
 fn new_home() -> Result<Home, Failure> {
@@ -103,7 +82,7 @@ impl UserAgent for CommandLine {
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
-        let run = self.run(loading, &home)?;
+        let run = run(loading, &home)?;
         let unfinished = run.unfinished.clone();
         run.end();
         self.visited = Some(home);
@@ -113,7 +92,7 @@ impl UserAgent for CommandLine {
     /// Runs the command. The page load time is the time from the execution of its program to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
-        let run = self.run(loading, &home)?;
+        let run = run(loading, &home)?;
         let opened = run.watch.connections(None);
         let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
         // Older kernels of the virtual engine do not report the connections.

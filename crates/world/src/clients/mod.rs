@@ -6,21 +6,19 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastopen_link::ip::Addresses;
-use fastopen_page::{Page, PageUrl, Policy, Schemes, SyntheticPage};
+use fastopen_page::{PageUrl, Policy, Schemes, SyntheticPage};
 use fastopen_replay::HttpVersion;
 use fastopen_replay::log::OriginLog;
 use fastopen_replay::quic::QuicClient;
 use fastopen_replay::sockets::FourTuple;
-use fastopen_replay::tls::{Authority, Settings};
+use fastopen_replay::tls::Authority;
 use rustls::ClientConfig;
 
 use crate::capture::client_tap::ClientTap;
 use crate::contract::{
-    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, OriginSettings,
-    RequestRecord, SeenAt,
+    BrowserRecord, ClientKind, ConnectionRecord, Engine, Job, LookupRecord, NameLookup, RequestRecord, SeenAt,
 };
 use crate::failure::Failure;
 use crate::network::link_config::LinkConfig;
@@ -31,11 +29,11 @@ pub mod loader;
 pub mod seen_at_origins;
 pub mod tls;
 
-/// The settings of a load, as a client needs them.
+/// The job of a load, and the parts of its world that a client needs.
 pub struct Loading<'a> {
-    pub page: &'a Page,
-    /// The policy of the load, which the loader follows. Other clients get its phases and processing times
-    /// through synthetic bodies, and Chromium's driver also reads its `processing_scale`.
+    pub job: &'a Job,
+    /// The policy of the page scheduler, which only the loader uses. Synthetic bodies contain its phases and
+    /// processing times for other clients, and Chromium's driver reads its `processing_scale`.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
@@ -44,7 +42,6 @@ pub struct Loading<'a> {
     /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its
     /// namespace is set as the job requests.
     pub fastopen: bool,
-    pub origins: &'a OriginSettings,
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
     pub schemes: Schemes,
@@ -52,7 +49,6 @@ pub struct Loading<'a> {
     pub tls: Option<Arc<ClientConfig>>,
     /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
-    pub tls_settings: &'a Settings,
     /// Counts the QUIC packets of an external client at its interface.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
@@ -61,13 +57,10 @@ pub struct Loading<'a> {
     pub resolver: Option<Resolver>,
     /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
-    pub timeout_ns: u64,
     pub log: &'a OriginLog,
     /// The page as it is served, if its bodies are synthetic.
     pub synthetic_page: Option<&'a SyntheticPage>,
     pub engine: Engine,
-    /// In virtual time, the time from the start of a timer wheel period to the start of the load.
-    pub start_phase: Duration,
 }
 
 /// The resolver of a world, as the loader uses it.
@@ -83,7 +76,12 @@ pub struct Resolver {
 impl Loading<'_> {
     /// Returns the version of HTTP that the server of a URL uses in this load.
     pub fn http_at(&self, url: &PageUrl) -> HttpVersion {
-        self.origins.http_at(url, self.schemes)
+        self.job.origins.http_at(url, self.schemes)
+    }
+
+    /// Returns the time after which a load that is not finished is given up, in nanoseconds.
+    pub fn timeout_ns(&self) -> u64 {
+        self.job.load_timeout_us * 1000
     }
 }
 
@@ -124,10 +122,10 @@ pub trait UserAgent {
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 
-pub fn user_agent(job: &Job) -> Box<dyn UserAgent> {
-    match job.client.kind {
+pub fn user_agent(kind: ClientKind) -> Box<dyn UserAgent> {
+    match kind {
         ClientKind::Loader => Box::new(loader::Loader),
-        ClientKind::Command => Box::new(command::CommandLine::new(&job.client)),
-        ClientKind::Chromium => Box::new(chromium::Chromium::new(&job.client)),
+        ClientKind::Command => Box::<command::CommandLine>::default(),
+        ClientKind::Chromium => Box::<chromium::Chromium>::default(),
     }
 }

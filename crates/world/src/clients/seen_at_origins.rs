@@ -37,9 +37,9 @@ pub fn loaded(
         if let Some(resource) = request.request.resource {
             let mut record = connections.request(resource, request, first);
             let revalidated = request.request.status == NOT_MODIFIED
-                && loading.page.resources[resource].status != NOT_MODIFIED;
+                && loading.job.page.resources[resource].status != NOT_MODIFIED;
             record.cache = revalidated.then_some(Cached::Revalidated);
-            // If the client failed, that explains its incomplete responses.
+            // If the load did not finish, this explains incomplete responses.
             record.error = record.error.filter(|_| unfinished.is_none());
             requests.push(record);
         }
@@ -101,7 +101,7 @@ impl ConnectionRecords {
             let accepted = by_port.remove(&(port, one.peer));
             connections.add(loading, one.peer, Some(one), accepted, &seen);
         }
-        // Then come the connections that interception did not report.
+        // Add the connections that interception did not report.
         let mut others: Vec<_> = by_port.into_values().collect();
         others.sort_by_key(|one| one.at_ns);
         for one in others {
@@ -148,7 +148,7 @@ impl ConnectionRecords {
         self.four_tuples.push(accepted.map(|one| one.four_tuple));
         self.records.push(ConnectionRecord {
             id,
-            multiplexed: host.is_some_and(|(name, _)| loading.origins.http_of(name).is_multiplexed())
+            multiplexed: host.is_some_and(|(name, _)| loading.job.origins.http_of(name).is_multiplexed())
                 && (encrypted || loading.tls.is_none()),
             host: host.map_or_else(|| peer.ip().to_string(), |(name, _)| name.clone()),
             port: peer.port(),

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fastopen_netns::{Error, Result, tcp};
+use fastopen_netns::{Result, tcp};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::contract::{CrossRecord, CrossTraffic as Kind, Way};
 use crate::network::addresses::{client_address, origin_address};
+use crate::network::measure::named;
 use crate::network::topology::Topology;
 
 /// Time for which the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the
 /// timers of a load have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
-/// The number of the client's address and of the origin's address. No load or page uses this number.
+/// Number of the flows' client address and of their origin address. No load or page uses this number.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 /// Size of each write and each read, in bytes.
@@ -63,15 +64,15 @@ impl Flow {
         let ip = topology.ip.preferred();
         let at = |address: IpAddr| SocketAddr::from((address, 10_000 + number));
         let (client, origin) = (at(client_address(ip, NUMBER)), at(origin_address(ip, NUMBER)));
-        let listener = topology.origins.run(|| named(TcpListener::bind(origin)))?;
+        let listener = topology.origins.run(|| named(DOING, TcpListener::bind(origin)))?;
         let client = topology.client.run(|| {
-            let socket = named(Socket::new(Domain::for_address(origin), Type::STREAM, None))?;
-            named(socket.set_reuse_address(true))?;
-            named(socket.bind(&client.into()))?;
-            named(socket.connect(&origin.into()))?;
+            let socket = named(DOING, Socket::new(Domain::for_address(origin), Type::STREAM, None))?;
+            named(DOING, socket.set_reuse_address(true))?;
+            named(DOING, socket.bind(&client.into()))?;
+            named(DOING, socket.connect(&origin.into()))?;
             Ok(TcpStream::from(socket))
         })?;
-        let (origin, _) = named(listener.accept())?;
+        let (origin, _) = named(DOING, listener.accept())?;
         let (sender, receiver) = match way {
             Way::Down => (origin, client),
             Way::Up => (client, origin),
@@ -101,8 +102,4 @@ impl Drop for Flow {
             let _ = thread.join();
         }
     }
-}
-
-fn named<T>(result: std::io::Result<T>) -> Result<T> {
-    result.map_err(|error| Error::other(DOING, error))
 }

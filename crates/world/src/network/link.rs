@@ -1,6 +1,6 @@
 //! Runs the link of a world with one of two implementations: this program or the kernel.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
 
 use crate::contract::{Engine, Fault, LinkKind, LinkRecord};
 use crate::engine;
@@ -15,14 +15,14 @@ pub enum Link {
     /// This program forwards each packet according to the link model.
     Program(Forwarder),
     /// The kernel's queueing disciplines emulate the link.
-    Kernel(Box<Mutex<Routers>>),
+    Kernel(Box<RefCell<Routers>>),
 }
 
 impl Link {
     /// Starts the link of a topology, unshaped until it is configured.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some((down, up)) = topology.routed_paths()? {
-            return Ok(Self::Kernel(Box::new(Mutex::new(Routers::new(down, up, topology.mtu_bytes)?))));
+            return Ok(Self::Kernel(Box::new(RefCell::new(Routers::new(down, up, topology.mtu_bytes)?))));
         }
         let (client, origins) = topology.packet_sockets()?;
         let forwarder = Forwarder::start(client, origins, engine::spin_ns(engine));
@@ -43,7 +43,7 @@ impl Link {
                 forwarder.configure(config.clone());
                 Ok(())
             }
-            Self::Kernel(routers) => lock(routers).configure(config),
+            Self::Kernel(routers) => routers.borrow_mut().configure(config),
         }
     }
 
@@ -51,11 +51,7 @@ impl Link {
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),
-            Self::Kernel(routers) => lock(routers).report(),
+            Self::Kernel(routers) => routers.borrow_mut().report(),
         }
     }
-}
-
-fn lock(routers: &Mutex<Routers>) -> MutexGuard<'_, Routers> {
-    routers.lock().unwrap_or_else(PoisonError::into_inner)
 }

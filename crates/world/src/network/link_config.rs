@@ -17,7 +17,9 @@ pub struct LinkConfig {
     pub up: DirectionConfig,
     /// Additional one-way delay of each origin host, indexed by the host's number; 0 beyond the vector's end.
     pub extra_delay: Vec<Nanos>,
+    /// Additional one-way delay of all origin hosts.
     pub origins_delay: Nanos,
+    /// Additional one-way delay of the resolver.
     pub resolver_delay: Nanos,
     /// The middlebox behind the link.
     pub path: PathRule,

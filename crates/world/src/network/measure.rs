@@ -28,7 +28,8 @@ const TRAIN_NS: u64 = 60_000_000;
 const TRAIN_PACKETS: (u64, u64) = (4, 80);
 
 /// Measures the round-trip time and the rates of the link, which must be configured as `link`.
-pub fn network(topology: &Topology, link: &LinkConfig, mtu: u32) -> Result<Measured, Error> {
+pub fn network(topology: &Topology, link: &LinkConfig) -> Result<Measured, Error> {
+    let mtu = topology.mtu_bytes;
     let asked = link.down.delay + link.up.delay + 2 * link.origins_delay;
     let syn_bytes = (topology.ip.preferred().header_bytes() + SYN_HEADER) as u32;
     let on_link = expected_transit(&link.down, syn_bytes) + expected_transit(&link.up, syn_bytes);
@@ -75,9 +76,10 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns the interval between the starts of handshakes at which no packet waits for another handshake's.
-/// The packets of a handshake occupy the link for `on_the_link_ns`. Its last packets leave one round trip
-/// after its first, so the round trip must end before the next start, or half-way between two starts.
+/// Returns an interval between the starts of handshakes at which no packet queues behind a packet of another
+/// handshake. The packets of a handshake occupy the link for `on_the_link_ns`. The last packets leave one
+/// round trip after the first, so the round trip must end before the next start, or half-way between two
+/// starts.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
@@ -138,7 +140,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     }
     let (mut first, mut last) = (None, None);
     while last.is_none_or(|(number, _)| number + 1 < packets) {
-        // If the last packet is lost, receiving times out, and the packets before it give the rate.
+        // If the last packet is lost, receiving times out, and the rate follows from the packets before it.
         let Ok((count, stamp)) = receiver.receive(&mut datagram) else { break };
         let Some(head) = datagram[..count].first_chunk::<8>() else { continue };
         let arrived = (u64::from_be_bytes(*head), stamp);
@@ -156,7 +158,8 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
+/// Adds the failed operation to an error.
+pub(super) fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }
 

@@ -22,9 +22,9 @@ use fastopen_netns::process::set_time_slice;
 use crate::contract::{LinkDirectionRecord, LinkRecord};
 use crate::network::link_config::LinkConfig;
 
-/// Maximum number of frames received from one end before the other end has its turn.
+/// Maximum number of frames received from one end before frames from the other end are received.
 const BATCH: usize = 64;
-/// Time slice of the forwarder's thread on a processor that other threads use, too.
+/// Time slice in nanoseconds of the forwarder's thread on a processor that other threads also use.
 const SLICE_NS: u64 = 100_000;
 /// Size of an Ethernet address in bytes. A frame begins with the addresses of its destination and its source.
 const MAC_ADDRESS: usize = 6;
@@ -32,7 +32,7 @@ const MAC_ADDRESS: usize = 6;
 const POOL: usize = 4096;
 
 enum Command {
-    /// Send the due packets, discard the others, and use this configuration.
+    /// Send the packets that are due, discard the rest, and use this configuration.
     Configure(Box<LinkConfig>, Sender<()>),
     Report(Sender<LinkRecord>),
 }
@@ -45,9 +45,9 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the forwarder's thread with an unshaped link. For the time `spin` before a packet is due, the
-    /// thread polls the clock instead of sleeping, which is more exact. `spin` must be 0 in virtual time,
-    /// which advances only while all threads sleep.
+    /// Starts the forwarder's thread with an unshaped link. In the last `spin` nanoseconds before a packet is
+    /// due, the thread polls the clock instead of sleeping, which is more exact. `spin` must be 0 in virtual
+    /// time, which advances only while all threads sleep.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
@@ -280,8 +280,8 @@ impl Worker {
         }
     }
 
-    /// Sends the due packets of the old configuration before a new one starts. On an unshaped link all
-    /// packets are due, including the resets of connections.
+    /// Sends the packets that are due in the old configuration, before a new configuration applies. On an
+    /// unshaped link all packets are due, including the resets of connections.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();

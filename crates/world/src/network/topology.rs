@@ -38,7 +38,8 @@ const TO_FAR: &str = "far";
 const TO_NEAR: &str = "near";
 const INTERFACE: &str = "eth0";
 const LOOPBACK: &str = "lo";
-/// Ethernet address of both hosts' interfaces. Without ARP, the kernel sends frames to the sender's address.
+/// Ethernet address of the client's and the origins' interface. Without ARP, the kernel sends frames to the
+/// sender's own address.
 const INNER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 1];
 const OUTER_MAC: [u8; 6] = [0x02, 0xfa, 0x57, 0, 0, 2];
 /// Maximum number of received frames that wait for the forwarder: 4 MiB, 25 ms at 1 Gbit/s.
@@ -71,7 +72,7 @@ pub struct Topology {
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
     /// The IPv6 address of the client's interface; None before the interface has one.
-    shown: Cell<Option<IpAddr>>,
+    client_ipv6: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
     upstream: Upstream,
@@ -106,8 +107,9 @@ impl Topology {
         };
         let (client, origins) = (NetNs::create()?, NetNs::create()?);
         let client_routes = RefCell::new(client.run(RouteSocket::open)?);
-        let shown = Cell::new(None);
-        let topology = Self { client, origins, client_routes, shown, between, tcp, upstream, ip, mtu_bytes };
+        let client_ipv6 = Cell::new(None);
+        let topology =
+            Self { client, origins, client_routes, client_ipv6, between, tcp, upstream, ip, mtu_bytes };
         if let Some(core) = core {
             let others = match &topology.between {
                 Between::PacketSockets(link) => vec![&topology.client, link],
@@ -191,8 +193,8 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace as one end of the link. This end accepts all packets to the
-    /// network that `own` returns for each version of IP.
+    /// Sets up the calling thread's namespace as an end of the link, which accepts packets to all addresses
+    /// of its network. `own` returns the network for a version of IP.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -273,13 +275,7 @@ impl Topology {
         let mut routes = self.client_routes.borrow_mut();
         self.ip.all().iter().try_for_each(|version| match version {
             Version::V4 => routes.add_address(INTERFACE, client_address(*version, 0)),
-            Version::V6 => routes.replace_route(&Route {
-                destination: (version.unspecified(), 0),
-                interface: INTERFACE,
-                source: None,
-                congestion_control: None,
-                initial_window: None,
-            }),
+            Version::V6 => routes.replace_route(&plain_route((version.unspecified(), 0), INTERFACE)),
         })
     }
 
@@ -289,12 +285,13 @@ impl Topology {
         for address in addresses.iter() {
             // The source of an IPv6 route must be an address of an interface. The interface has only one,
             // because programs would choose among several.
-            if address.is_ipv6() && self.shown.get() != Some(address) {
+            if address.is_ipv6() && self.client_ipv6.get() != Some(address) {
                 routes.add_address(INTERFACE, address)?;
             }
             routes.replace_route(&self.route(origin_network(Version::of(address)), address))?;
             if address.is_ipv6()
-                && let Some(earlier) = self.shown.replace(Some(address)).filter(|earlier| *earlier != address)
+                && let Some(earlier) =
+                    self.client_ipv6.replace(Some(address)).filter(|earlier| *earlier != address)
             {
                 routes.remove_address(INTERFACE, earlier)?;
             }
@@ -313,9 +310,9 @@ impl Topology {
         self.origins.run(|| sysctl::set(SYNCOOKIES, &when.to_string()))
     }
 
-    /// Makes the client drop packets to a part of its network without a reset (`silent`), or ends this.
-    pub fn set_silent(&self, part: Prefix, silent: bool) -> Result<()> {
-        self.client_routes.borrow_mut().set_silent(part, silent)
+    /// Makes the client drop packets to this part of its network without sending resets.
+    pub fn silence(&self, part: Prefix) -> Result<()> {
+        self.client_routes.borrow_mut().set_silent(part, true)
     }
 
     /// Sets the use of Fast Open by both ends, and ends the pause of an end that suspects a black hole.
@@ -367,17 +364,15 @@ fn set_up_router(ip: Versions, to_client: &str, to_origins: &str) -> Result<()> 
         sysctl::set(forwarding, "1")?;
         let networks = [(to_client, client_network(*version)), (to_origins, origin_network(*version))];
         for (interface, destination) in networks {
-            let plain = Route {
-                destination,
-                interface,
-                source: None,
-                congestion_control: None,
-                initial_window: None,
-            };
-            routes.replace_route(&plain)?;
+            routes.replace_route(&plain_route(destination, interface))?;
         }
     }
     Ok(())
+}
+
+/// Returns a route that leaves the source address and TCP's settings to the kernel.
+fn plain_route(destination: Prefix, interface: &str) -> Route<'_> {
+    Route { destination, interface, source: None, congestion_control: None, initial_window: None }
 }
 
 /// Enables IPv6, without router solicitations, in this thread's namespace if `ip` has it; else disables it.

@@ -76,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` with further names for the same addresses: their aliases if synthetic bodies use aliases,
-/// and, if bodies are recorded, the names with another first digit, unless `hosts` contains such a name.
+/// Returns `hosts` with more names for their addresses: aliases if synthetic bodies use them, and, if bodies
+/// are recorded, the names that differ only in the first digit and are not in `hosts`.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {

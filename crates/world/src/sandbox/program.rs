@@ -24,7 +24,7 @@ pub struct Home {
     /// The program's `HOME`, `TMPDIR` and working directory.
     pub folder: PathBuf,
     /// The output file. It is outside the folder, because the program may change anything in the folder.
-    output: Output,
+    pub output: Output,
 }
 
 /// The file to which a program's output is written. Dropping this value removes the file.
@@ -36,11 +36,6 @@ impl Home {
         let home = Self { folder: scratch().join(name), output: Output::named(name) };
         fs::create_dir(&home.folder)?;
         Ok(home)
-    }
-
-    /// Returns the file that receives the program's output.
-    pub fn output(&self) -> &Output {
-        &self.output
     }
 
     /// Returns a command that consists of these `words` (at least one). The command is confined, runs in this

@@ -91,8 +91,7 @@ impl Server {
             let failed = |error| Error::other("subscribing to destroy events", error);
             ServerSockets::observe(namespace.clone(), !job.has_transactions()).map_err(failed)
         })?;
-        let output =
-            |home: &Home| home.command(words).and_then(|command| Ok((command, home.output().file()?)));
+        let output = |home: &Home| home.command(words).and_then(|command| Ok((command, home.output.file()?)));
         let (mut command, stdout) = output(&home).blame(Fault::Machine, "making files for the server")?;
         command.stdout(stdout);
         let fastopen = job.origins.upstream_tfo;
@@ -174,7 +173,7 @@ impl Server {
             Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
             Problem::Silent => format!("does not listen on port {PORT}"),
         };
-        let words = self.home.output().last_lines(LAST_LINES);
+        let words = self.home.output.last_lines(LAST_LINES);
         let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
         let remedy = if refused { MAY_WRITE } else { "" };
         format!("the server {} {what}{words}{remedy}", self.name)

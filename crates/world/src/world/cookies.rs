@@ -19,7 +19,7 @@ impl Servers {
     /// over TCP. The link must be unshaped.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
-        self.fetch(client, of_each_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
+        self.fetch(client, one_per_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
     }
 
     /// Fetches a cookie from the page's first origin for each of these addresses of `client`.
@@ -27,11 +27,11 @@ impl Servers {
         self.fetch(client, addresses.iter().map(|address| (Some(*address), self.addresses[0])))
     }
 
-    /// Fetches cookies for an external server from the origins behind it, as if it had run for a while.
+    /// Fetches cookies of the origins for the external server in front of them, as if it had run for a while.
     pub(super) fn fetch_upstream_cookies(&self, origins: &NetNs) -> Result<()> {
         let of_server = self.addresses.iter().filter(|address| address.port() == server::PORT);
         let behind = of_server.map(|address| SocketAddr::new(address.ip(), server::UPSTREAM_PORT));
-        self.fetch(origins, of_each_host(&behind.collect::<Vec<_>>()))
+        self.fetch(origins, one_per_host(&behind.collect::<Vec<_>>()))
     }
 
     /// Opens a connection from `namespace` for each pair of a client address (None for the default address)
@@ -75,9 +75,10 @@ impl Servers {
     }
 }
 
-/// Returns a pair for each different IP address: None (the default client address) and its first socket
-/// address. A second connection to it would use the cookie, and send its SYN only with the first write.
-fn of_each_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
+/// Returns a pair for each different IP address in `addresses`: None (the default client address), and the
+/// first socket address with this IP address. A second connection to the IP address would use the cookie, and
+/// send its SYN only with the first write.
+fn one_per_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));
     new.map(|address| (None, *address)).collect()

@@ -43,7 +43,7 @@ pub struct GuestServer {
     pub command: Vec<String>,
 }
 
-/// The servers that run beside a command in a world, and the environment variables of all these programs.
+/// The servers that run in a world in addition to a command, and the environment of all these programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Guests<'a> {
     pub servers: &'a [GuestServer],

@@ -1,4 +1,4 @@
-//! Runs one load: prepares the world, runs the client, and makes a record of the observations.
+//! Runs one load: prepares the world, runs the client, and records the observations.
 //!
 //! Each step consumes the result of the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
 
@@ -24,8 +24,8 @@ use crate::capture::tcp_trace::TcpTrace;
 use crate::clients::tls::Secure;
 use crate::clients::{Loaded, Loading, Resolver, UserAgent};
 use crate::contract::{
-    Bodies, BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord,
-    LookupRecord, OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
+    BothEnds, Cookies, CrossRecord, Fault, LinkRecord, ListenerRecord, LoadPlan, LoadRecord, LookupRecord,
+    OriginTlsRecord, SeenAt, ServerRecord, TcpSample, UpstreamRecord, View,
 };
 use crate::engine;
 use crate::evidence::{EarlyData, Expectation, Observations, given_up, judge};
@@ -41,8 +41,8 @@ use crate::server::{self, Server};
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Loads the page according to `plan`, and returns the record, and the packets if the job requests them.
-    /// `number` is the index of the load.
+    /// Runs the load `plan`, whose index in the job is `number`. Returns its record, and its packets if the
+    /// job requests them.
     pub(super) fn load(
         &self,
         number: usize,
@@ -50,17 +50,12 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(LoadRecord, Option<Packets>), Failure> {
         let address = client_addresses(self.job.network.ip, number as u16 + 1);
-        let observed = self.prepare(address, self.expectation(plan), client)?.run(client)?;
+        let observed = self.prepare(address, Expectation::of(plan, self.job), client)?.run(client)?;
         let packets = self.capture.as_ref().map(|capture| {
             let comment = format!("{} {}", self.job.id, plan.id);
             capture.end_load(&comment, &self.hosts, address, observed.ended_unix_ns)
         });
         Ok((observed.into_record(plan), packets.transpose()?))
-    }
-
-    pub(super) fn expectation(&self, plan: &LoadPlan) -> Expectation {
-        let tickets_left = self.job.client.kind.capabilities().tickets_left;
-        Expectation::of(plan, &self.job.tls, &self.job.tcp, self.job.network.names, tickets_left)
     }
 
     /// Assigns `address` to the client, makes an earlier visit if needed, and prepares cookies and link.
@@ -174,27 +169,23 @@ impl<'a> World<'a> {
         let names = self.job.network.names;
         let resolver = resolver(self.job).map(|address| Resolver { address, names, tls: lookups });
         Loading {
-            page: &self.job.page,
+            job: self.job,
             policy: &self.policy,
             addresses: &self.servers.addresses,
             hosts: &self.hosts,
             link: &self.network.asked,
             fastopen: expected.fast_open.is_some(),
-            origins: &self.job.origins,
             recorded_date: self.servers.recorded_date.as_deref(),
             schemes: self.job.schemes(expected.tls),
             tls,
             quic,
-            tls_settings: &self.job.tls,
             tap: self.tap.as_ref(),
             resolver,
             first_port: engine::first_port(self.engine),
-            timeout_ns: self.job.load_timeout_us * 1000,
             log: self.servers.origins.log(),
             synthetic_page: self.servers.synthetic_pages.as_ref().map(|pages| pages.select(expected.tls)),
             authority: self.servers.authority.as_ref(),
             engine: self.engine,
-            start_phase: Duration::from_micros(self.job.start_phase_us),
         }
     }
 
@@ -324,7 +315,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
-        engine::begin_load(world.engine, loading.start_phase);
+        engine::begin_load(world.engine, world.job.start_phase_us);
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
         let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;
@@ -447,7 +438,7 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
         // If the resolver got a query for a name for which the client reported no lookup, add an empty
-        // record, so that the check of the evidence finds it.
+        // record, so that the check of the evidence reports it.
         let place = known.unwrap_or_else(|| {
             loaded.lookups.push(LookupRecord { host: query.name.clone(), ..LookupRecord::default() });
             loaded.lookups.len() - 1
@@ -492,7 +483,7 @@ impl Observed<'_, '_> {
             injected::inject(number, injected::Observed { loaded, counters, link, cookies, warm, timed });
         }
         let observations = Observations {
-            page: &job.page,
+            job,
             hosts: &world.hosts,
             cookies_before: &cookies,
             requests: &loaded.requests,
@@ -501,19 +492,11 @@ impl Observed<'_, '_> {
             unfinished: loaded.unfinished.as_deref(),
             counters: &counters,
             link: &link,
-            recorded: job.origins.bodies == Bodies::Recorded,
             path: &world.network.asked.path,
-            tcp: &job.tcp,
             server: self.server.as_ref(),
             server_failure: self.server_failure.as_deref(),
-            late_us: job.tolerance.late_us_at(job.network.rtt_us),
             seen_at: loaded.seen_at,
-            foreign: job.is_foreign(),
-            network: &job.network,
-            origins: &job.origins,
             schemes: job.schemes(expected.tls),
-            h3_fallback_us: job.client.h3_fallback_us,
-            tolerance_us: job.tolerance.rtt_us,
         };
         let invalid = judge(&observations, expected);
         LoadRecord {

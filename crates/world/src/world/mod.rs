@@ -66,7 +66,7 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     let started = Instant::now();
     let world = World::build(job, engine, None)?;
     write(&Record::World(Box::new(world.measure(started)?)))?;
-    let mut client = user_agent(job);
+    let mut client = user_agent(job.client.kind);
     for (number, plan) in job.loads.iter().enumerate() {
         if let Some(asked) = &plan.transactions {
             write(&Record::Transactions(Box::new(world.transactions(plan, asked, client.as_mut())?)))?;
@@ -153,7 +153,7 @@ impl<'a> World<'a> {
         let guarded = engine == Engine::Host && job.is_foreign();
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
-        // Loads use the client addresses from number 1 on, and transactions use those that follow.
+        // Loads use the client addresses from number 1 on, and transactions use the next ones.
         let next_address = Cell::new(job.loads.len() as u16 + 1);
         Ok(Self {
             job,
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
-            let measured = measure::network(&self.network.topology, link, self.job.network.mtu_bytes)?;
+            let measured = measure::network(&self.network.topology, link)?;
             match self.check(&measured) {
                 Ok(()) => return Ok(measured),
                 Err(failure) if tries == MEASUREMENTS => return Err(failure),
@@ -412,10 +412,10 @@ fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, ip::Addre
 
 fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<LinkConfig, Failure> {
     let asked_rtt = job.network.rtt_us * 1000;
-    // The link has the smaller of the RTTs to origins and resolver. The rest of the larger RTT is behind it.
+    // The link has the smaller of the RTTs to origins and resolver. The difference is added behind the link.
     let resolver_rtt = job.network.resolver_rtt_us.map_or(asked_rtt, |us| us * 1000);
     let rtt = asked_rtt.min(resolver_rtt);
-    // Each direction has its own seed, derived from the job's.
+    // Each direction has its own seed, derived from the job's seed.
     let wrong = |problem: String| Failure::new(Fault::Input, format!("network.{problem}"));
     let down = job.network.down.model("down", rtt - rtt / 2, job.seed).map_err(wrong)?;
     let up = job.network.up.model("up", rtt / 2, job.seed ^ 0x9e37_79b9_7f4a_7c15).map_err(wrong)?;
@@ -444,7 +444,7 @@ fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
         });
         behind.flat_map(|((addresses, _), _)| addresses.iter()).collect()
     };
-    // The middlebox does not affect resolver and cross traffic. With these, the rule must list the hosts.
+    // The middlebox affects neither a resolver nor cross traffic, so with these the rule must list the hosts.
     let others = asked.names != NameLookup::None || asked.cross.is_some();
     let some = asked.path_hosts.is_some() || asked.path_share < 1.0 || others;
     PathRule { behaviour: asked.path, hosts: some.then(behind) }

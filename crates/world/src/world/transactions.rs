@@ -15,6 +15,7 @@ use crate::contract::{
     Arrivals, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan, TransactionsRecord,
 };
 use crate::engine;
+use crate::evidence::Expectation;
 use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
@@ -45,11 +46,11 @@ impl World<'_> {
         self.restore(asked)?;
         let flood_sources = self.prepare_flood(asked.flood)?;
         let sources = self.sources(plan, asked)?;
-        let expected = self.expectation(plan);
+        let expected = Expectation::of(plan, self.job);
         let address = client_addresses(self.job.network.ip, sources.first);
         let cookies_before = self.prepare(address, expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
-        engine::begin_load(self.engine, Duration::from_micros(self.job.start_phase_us));
+        engine::begin_load(self.engine, self.job.start_phase_us);
 
         let load = Load {
             targets: self.targets(),
@@ -223,7 +224,7 @@ impl World<'_> {
             return Err(Failure::new(Fault::World, message));
         }
         self.settle()?;
-        topology.set_silent(flood::network(self.job.network.ip.preferred()), true)?;
+        topology.silence(flood::network(self.job.network.ip.preferred()))?;
         Ok(sources)
     }
 

@@ -72,7 +72,7 @@ const FLAGS: [&str; 31] = [
      site-per-process",
 ];
 
-/// The flag that makes the browser trust certificates whose public key has a certain digest.
+/// The flag that takes the digest of a public key, and makes the browser trust certificates with this key.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
 /// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
@@ -99,7 +99,8 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts the world's authority and resolves hosts with `resolver_rules`.
+    /// Starts a browser that trusts the world's certificate authority. `resolver_rules` are the rules for
+    /// hosts that the browser does not look up.
     pub(super) fn start(loading: &Loading, resolver_rules: &str) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
@@ -227,7 +228,7 @@ fn find() -> Option<PathBuf> {
 
 /// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
-    let urls = loading.page.resources.iter().map(|resource| &resource.url);
+    let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
     let aliased = loading.synthetic_page.is_some();
     let places: Vec<_> = spoken
@@ -243,7 +244,8 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// Returns the command line, in which a shell moves the pipes to file descriptors 3 (calls) and 4 (results).
+/// Returns the command that starts the browser. A shell first moves the pipes to the file descriptors 3
+/// (calls) and 4 (results), as `--remote-debugging-pipe` expects.
 fn command(
     program: &Path,
     folder: &Path,
@@ -262,7 +264,7 @@ fn command(
         .args(unfiltered)
         .args(loading.authority.map(|authority| format!("{TRUST}={}", authority.pin())))
         .arg(quic(loading))
-        .args((loading.tls_settings.session == SessionStart::Early).then_some(EARLY_DATA))
+        .args((loading.job.tls.session == SessionStart::Early).then_some(EARLY_DATA))
         .arg(format!("--host-resolver-rules={resolver_rules}"))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")

@@ -1,5 +1,5 @@
-//! Limits the behaviour of a page during its load, and answers its dialogs. A page that navigates away,
-//! closes the tab, opens windows, makes too many requests or blocks its thread ends the load with a reason.
+//! Limits the behaviour of a page during its load, and accepts its dialogs. The load fails with a reason if
+//! the page navigates away, closes the tab, opens windows, makes too many requests or blocks its thread.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};

@@ -33,7 +33,8 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// If the event has a picture, acknowledges it to get the next one, and keeps it if the budget allows.
+    /// If the event contains a picture, acknowledges it, so that the browser sends the next one. Keeps the
+    /// picture if it fits into the budget.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,

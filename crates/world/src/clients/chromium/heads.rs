@@ -1,9 +1,10 @@
-//! Gives the browser's requests header sections of the sizes that the page specifies. The browser pauses each
-//! request (`Fetch` domain of the `DevTools` protocol), and continues it with a `Cookie` field of the missing
-//! size.
+//! Pads the header sections of the browser's requests to the sizes that the page specifies. The browser
+//! pauses each request (`Fetch` domain of the `DevTools` protocol), and continues it with a `Cookie` field
+//! that has the missing bytes.
 //!
-//! A `Cookie` never causes a CORS preflight, even in requests without credentials, because scripts cannot set
-//! it (Fetch standard, "forbidden request-header"). HTTP/2 compresses its crumbs separately (RFC 9113).
+//! A `Cookie` field never causes a CORS preflight, even in requests without credentials, because scripts
+//! cannot set it (Fetch standard, "forbidden request-header"). HTTP/2 compresses each crumb of the field,
+//! which is a single cookie, separately (RFC 9113 section 8.2.3).
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -14,9 +15,9 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_page::is_name;
 use serde_json::{Value, json};
 
-use super::is_local;
 use super::observer::Resources;
 use super::pipe::Event;
+use super::{is_local, uses_cache};
 use crate::clients::Loading;
 use crate::engine;
 
@@ -39,24 +40,22 @@ const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 pub(super) struct RequestHeads<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// True if the browser uses an HTTP cache.
-    cache: bool,
     /// The earliest time at which the next request may continue.
     next_ns: u64,
     documents: Documents,
-    /// Size in bytes of the largest client hints so far. After a redirect, the network stack adds them again.
+    /// Size in bytes of the largest client hints so far. The network stack adds them again after a redirect.
     client_hints: usize,
 }
 
 impl<'a> RequestHeads<'a> {
-    pub(super) fn new(loading: &'a Loading<'a>, cache: bool) -> Self {
-        let resources = Resources::of(loading);
-        Self { loading, resources, cache, next_ns: 0, documents: Documents::default(), client_hints: 0 }
+    pub(super) fn new(loading: &'a Loading<'a>) -> Self {
+        let (resources, documents) = (Resources::of(loading), Documents::default());
+        Self { loading, resources, next_ns: 0, documents, client_hints: 0 }
     }
 
     /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
-    /// stack at once, and chance would decide if a request on an open connection or the SYN of a later one is
-    /// sent first.
+    /// stack at once, and chance would decide if a request on an open connection or the SYN of a new
+    /// connection is sent first.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -90,7 +89,7 @@ impl<'a> RequestHeads<'a> {
     /// Returns the fields of the request for a resource, filled so that the header section has the size that
     /// the page specifies: on the wire with HTTP/1, before compression with HTTP/2 and HTTP/3.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
-        let resource = &self.loading.page.resources[number];
+        let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
         let missing = |fields: &[Field]| {
             (resource.request_header_bytes as usize)
@@ -113,7 +112,7 @@ impl<'a> RequestHeads<'a> {
 
     /// Returns the size in bytes of the request line and of the fields that a paused request does not show.
     fn added_bytes(&mut self, number: usize, paused: &Value, fields: &[Field]) -> usize {
-        let resource = &self.loading.page.resources[number];
+        let resource = &self.loading.job.page.resources[number];
         let url = text(&paused["request"]["url"]);
         // For `http://host/target`, the request line contains the target, and the `Host` field the host.
         let scheme = url.find("://").map_or(0, |at| at + 3);
@@ -122,7 +121,7 @@ impl<'a> RequestHeads<'a> {
             0 if resource.method != "POST" => 0,
             bytes => format!("Content-Length: {bytes}\r\n").len(),
         };
-        let cache = if self.cache { 0 } else { ADDED_WITHOUT_CACHE.len() };
+        let cache = if uses_cache(self.loading.job) { 0 } else { ADDED_WITHOUT_CACHE.len() };
         let metadata = self.documents.metadata(paused).len();
         let hints: usize = fields.iter().filter(|(name, _)| is_client_hint(name)).map(line_bytes).sum();
         let trusted = if is_trustworthy(url) {
@@ -183,8 +182,8 @@ impl Documents {
         let user = if by_user { "Sec-Fetch-User: ?1\r\n" } else { "" };
         // Sent only with credentials (so not for fonts), to a third party or from a third-party document.
         let third_party = [url, &asker].iter().any(|one| site_of(one, &self.page) == "cross-site");
-        let is_told = third_party && !by_user && kind != "Font";
-        let storage = if is_told { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
+        let sends_storage_access = third_party && !by_user && kind != "Font";
+        let storage = if sends_storage_access { "Sec-Fetch-Storage-Access: none\r\n" } else { "" };
         format!(
             "Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: {mode}\r\n{user}Sec-Fetch-Dest: {destination}\r\n\
              {storage}"
@@ -213,7 +212,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Returns the host of an absolute URL as it is written. The URL must not contain user information.
+/// Returns the host of an absolute URL without normalizing it. The URL must not contain user information.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
@@ -247,8 +246,9 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// Returns a cookie of this length in bytes. Its crumbs have 32, 64, 128 and more bytes with their separator,
-/// like the lines of [`fastopen_replay::header::fill`], so that two requests have most crumbs in common.
+/// Returns the value of a `Cookie` field with this length in bytes. Its crumbs have 32, 64, 128 and more
+/// bytes with their separator, like the lines of [`fastopen_replay::header::fill`], so that two requests have
+/// most crumbs in common.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

@@ -22,7 +22,7 @@ use self::heads::RequestHeads;
 use self::observer::LoadObserver;
 use self::pipe::PipeError;
 use super::{Loaded, Loading, UserAgent, seen_at_origins};
-use crate::contract::{self, Bodies, BrowserRecord, ClientSettings, Fault, View};
+use crate::contract::{self, Bodies, BrowserRecord, Fault, Job, View};
 use crate::engine;
 use crate::failure::{Blame, Failure};
 
@@ -37,13 +37,13 @@ const SETTLE_NS: u64 = 5_000_000_000;
 /// for the date of the recording.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
-/// The browser of a world.
+/// The browser of a world. It starts with the first load.
+#[derive(Default)]
 pub struct Chromium {
     /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
     /// The earlier visit that the next load continues; None if there was no visit.
     visited: Option<Visited>,
-    settings: ClientSettings,
 }
 
 /// A browser that has loaded the page, and the browser context with its cache and session tickets.
@@ -54,44 +54,43 @@ struct Visited {
     error: Option<PipeError>,
 }
 
+/// Returns true if the HTTP cache is enabled. A repeat view needs it in both loads, and pages with recorded
+/// bodies rely on it, for example to preload. Otherwise there is no cache, because synthetic pages must
+/// repeat requests that were recorded twice.
+fn uses_cache(job: &Job) -> bool {
+    job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
+}
+
+/// Returns true if requests get the header sizes that the page specifies.
+fn pads_heads(job: &Job) -> bool {
+    job.client.request_heads == contract::RequestHeads::Recorded
+}
+
+/// Opens a tab for a load in this context.
+fn open_tab(browser: &mut Browser, context: &Context, loading: &Loading) -> Result<Tab, PipeError> {
+    let job = loading.job;
+    browser.open_tab(context, uses_cache(job), pads_heads(job), script(loading).as_deref())
+}
+
+/// Returns the script that runs before the page's scripts. It fixes their clock and random numbers if the job
+/// requests that, and contains the runtime of synthetic bodies. None if neither is needed.
+fn script(loading: &Loading) -> Option<String> {
+    let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
+    let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
+    let runtime = loading.synthetic_page.map(SyntheticPage::script);
+    let scripts: Vec<_> = fixed.into_iter().chain(runtime).collect();
+    (!scripts.is_empty()).then(|| scripts.join(";\n"))
+}
+
 impl Chromium {
-    /// Creates a browser that starts with the first load.
-    pub fn new(settings: &ClientSettings) -> Self {
-        Self { browser: None, visited: None, settings: settings.clone() }
-    }
-
-    /// Returns true if the HTTP cache is enabled. A repeat view needs it in both loads, and pages with
-    /// recorded bodies rely on it, for example to preload. Otherwise there is no cache, because synthetic
-    /// pages must repeat requests that were recorded twice.
-    fn cache(&self, loading: &Loading) -> bool {
-        self.settings.view == View::Repeat || loading.origins.bodies == Bodies::Recorded
-    }
-
-    /// Returns true if requests get the header sizes that the page specifies.
-    fn recorded_heads(&self) -> bool {
-        self.settings.request_heads == contract::RequestHeads::Recorded
-    }
-
-    /// Returns the script that runs before the page's scripts. It fixes their clock and random numbers if the
-    /// job requests that, and contains the runtime of synthetic bodies. None if neither is needed.
-    fn script(&self, loading: &Loading) -> Option<String> {
-        let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
-        let fixed = self.settings.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
-        let runtime = loading.synthetic_page.map(SyntheticPage::script);
-        let scripts: Vec<_> = fixed.into_iter().chain(runtime).collect();
-        (!scripts.is_empty()).then(|| scripts.join(";\n"))
-    }
-
-    /// Opens a tab in a new context, in the last load's browser if that still works, else in a new browser.
+    /// Opens a tab in a new context: in the browser of the last load if it still works, else in a new
+    /// browser.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
-        let cache = self.cache(loading);
-        let (pauses, script) = (self.recorded_heads(), self.script(loading));
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
-            let tab = browser.open_tab(&context, cache, pauses, script.as_deref())?;
+            let tab = open_tab(browser, &context, loading)?;
             Ok::<_, PipeError>((context, tab))
         };
-        // A browser that crashed in the last load is replaced.
         if let Some(mut browser) = self.browser.take() {
             if let Ok((context, tab)) = open(&mut browser) {
                 return Ok((browser, context, tab));
@@ -104,13 +103,13 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page. The next load uses this visit's cache and session tickets. Leaves connections open.
+    /// Loads the page, and leaves the connections open. The next load uses the cache and session tickets.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
-        engine::begin_load(loading.engine, loading.start_phase);
-        let outcome = self.follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
-        // Close the tab. The next load opens a new one, which has no memory cache, and a failed visit cannot
-        // request the page again when its connections are reset.
+        engine::begin_load(loading.engine, loading.job.start_phase_us);
+        let outcome = follow(&mut browser, &tab, loading, &mut LoadObserver::new(loading), None);
+        // Close the tab. The next load opens a new tab, which has no memory cache. If the visit failed, the
+        // closed tab cannot request the page again when its connections are reset.
         let closed = match &outcome {
             Ok(_) | Err(PipeError::Refused(_)) => browser.close_tab(&tab),
             Err(_) => Ok(()),
@@ -121,17 +120,17 @@ impl UserAgent for Chromium {
 
     /// Loads the page in the context of the earlier visit if there was one, else in a new one.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
+        let settings = &loading.job.client;
         let (mut browser, context, tab) = match self.visited.take() {
             None => {
                 let (browser, context, tab) = self.open(loading)?;
                 (browser, context, Ok(tab))
             }
             Some(Visited { mut browser, context, error }) => {
-                let (cache, script) = (self.cache(loading), self.script(loading));
                 let mut open = || {
-                    let tab = browser.open_tab(&context, cache, self.recorded_heads(), script.as_deref())?;
+                    let tab = open_tab(&mut browser, &context, loading)?;
                     // Only the TLS sessions of the visit are needed, not its cache.
-                    if cache && self.settings.view == View::First {
+                    if uses_cache(loading.job) && settings.view == View::First {
                         browser.clear_cache(&tab)?;
                     }
                     Ok(tab)
@@ -142,17 +141,19 @@ impl UserAgent for Chromium {
         };
         let reading = "reading the browser's connections from the kernel";
         browser.watch.connections(loading.first_port).blame(Fault::Machine, reading)?;
-        engine::begin_load(loading.engine, loading.start_phase);
+        engine::begin_load(loading.engine, loading.job.start_phase_us);
         let started_ns = monotonic_ns();
         let mut observer = LoadObserver::new(loading);
         let mut film = None;
         let outcome = match &tab {
-            Ok(tab) => self.film(&mut browser, tab).and_then(|started| {
-                film = started;
-                self.follow(&mut browser, tab, loading, &mut observer, film.as_mut())
-            }),
+            Ok(tab) => {
+                settings.filmstrip.then(|| Film::start(&mut browser, tab)).transpose().and_then(|started| {
+                    film = started;
+                    follow(&mut browser, tab, loading, &mut observer, film.as_mut())
+                })
+            }
             Err(error) => {
-                let what = if self.settings.view == View::Repeat { "first view" } else { "earlier visit" };
+                let what = if settings.view == View::Repeat { "first view" } else { "earlier visit" };
                 Err(PipeError::Refused(format!("the {what}: {error}")))
             }
         };
@@ -167,7 +168,7 @@ impl UserAgent for Chromium {
         after();
         // A screenshot takes time and draws frames, so it is taken after the load.
         if let Some((record, tab)) =
-            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| self.settings.screenshot)
+            loaded.browser.as_mut().zip(tab.as_ref().ok()).filter(|_| settings.screenshot)
         {
             match browser.screenshot(tab) {
                 Ok(picture) => record.screenshot_png = Some(picture),
@@ -192,82 +193,74 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns the rules for hosts that the browser does not look up: addresses and `localhost`.
+/// Returns `--host-resolver-rules` for the hosts that the browser does not look up: addresses and
+/// `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, one)| format!("MAP {} {}", host.trim_matches(['[', ']']), one.preferred));
     rules.collect::<Vec<_>>().join(",")
 }
 
-impl Chromium {
-    /// Begins to take pictures if the job requests them.
-    fn film(&self, browser: &mut Browser, tab: &Tab) -> Result<Option<Film>, PipeError> {
-        self.settings.filmstrip.then(|| Film::start(browser, tab)).transpose()
-    }
-
-    /// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
-    /// request has been in flight for a while. With recorded bodies, stops at most `SETTLE_NS` after the load
-    /// event.
-    fn follow(
-        &self,
-        browser: &mut Browser,
-        tab: &Tab,
-        loading: &Loading,
-        observer: &mut LoadObserver,
-        mut film: Option<&mut Film>,
-    ) -> Result<Navigation, PipeError> {
-        let deadline = monotonic_ns() + loading.timeout_ns;
-        let mut heads = self.recorded_heads().then(|| RequestHeads::new(loading, self.cache(loading)));
-        let url = url_of(loading, 0);
-        browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
-        let recorded = loading.origins.bodies == Bodies::Recorded;
-        let mut settled_at = None;
-        let mut conduct = Conduct::new(loading.page.resources.len());
-        browser.pipe.awaited = None;
-        loop {
-            let until = if observer.is_idle() {
-                deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
-            } else {
-                deadline
-            };
-            if recorded && observer.is_loaded() && settled_at.is_none() {
-                settled_at = Some(monotonic_ns() + SETTLE_NS);
-            }
-            let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
-            match browser.pipe.event(until.min(conduct.due_ns)) {
-                // This event belongs to the closed tab of an earlier load.
-                Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
-                Ok(mut event) => {
-                    if let Some(film) = &mut film {
-                        film.handle(&mut event, browser, tab)?;
-                    }
-                    conduct.handle(&event, browser, tab)?;
-                    let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
-                    if let Some(params) = continued {
-                        browser.pipe.send(Some(&tab.session), "Fetch.continueRequest", &params)?;
-                    }
-                    observer.handle(&event)?;
-                }
-                Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.ask(browser, tab)?,
-                Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
-                Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
-                Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
-                Err(error) => return Err(error),
-            }
-            if observer.is_complete() {
-                break;
-            }
+/// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
+/// request has been in flight for a while. With recorded bodies, stops at most `SETTLE_NS` after the load
+/// event.
+fn follow(
+    browser: &mut Browser,
+    tab: &Tab,
+    loading: &Loading,
+    observer: &mut LoadObserver,
+    mut film: Option<&mut Film>,
+) -> Result<Navigation, PipeError> {
+    let deadline = monotonic_ns() + loading.timeout_ns();
+    let mut heads = pads_heads(loading.job).then(|| RequestHeads::new(loading));
+    let url = url_of(loading, 0);
+    browser.pipe.send(Some(&tab.session), "Page.navigate", &json!({"url": url}))?;
+    let recorded = loading.job.origins.bodies == Bodies::Recorded;
+    let mut settled_at = None;
+    let mut conduct = Conduct::new(loading.job.page.resources.len());
+    browser.pipe.awaited = None;
+    loop {
+        let until = if observer.is_idle() {
+            deadline.min(monotonic_ns() + observer.longest_timer_ns() + QUIET_NS)
+        } else {
+            deadline
+        };
+        if recorded && observer.is_loaded() && settled_at.is_none() {
+            settled_at = Some(monotonic_ns() + SETTLE_NS);
         }
-        let mut navigation = Navigation::measure(browser, tab)?;
-        navigation.metrics.dialogs = conduct.dialogs;
-        Ok(navigation)
+        let until = settled_at.map_or(until, |settled_at| until.min(settled_at));
+        match browser.pipe.event(until.min(conduct.due_ns)) {
+            // This event belongs to the closed tab of an earlier load.
+            Ok(event) if event.session.as_ref().is_some_and(|session| *session != tab.session) => {}
+            Ok(mut event) => {
+                if let Some(film) = &mut film {
+                    film.handle(&mut event, browser, tab)?;
+                }
+                conduct.handle(&event, browser, tab)?;
+                let continued = heads.as_mut().and_then(|heads| heads.continued(&event));
+                if let Some(params) = continued {
+                    browser.pipe.send(Some(&tab.session), "Fetch.continueRequest", &params)?;
+                }
+                observer.handle(&event)?;
+            }
+            Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.ask(browser, tab)?,
+            Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
+            Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
+            Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
+            Err(error) => return Err(error),
+        }
+        if observer.is_complete() {
+            break;
+        }
     }
+    let mut navigation = Navigation::measure(browser, tab)?;
+    navigation.metrics.dialogs = conduct.dialogs;
+    Ok(navigation)
 }
-
-/// Returns the URL of a resource as it is written in the bodies that the browser gets.
+/// Returns the URL of a resource as it appears in the served bodies.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
-    loading.page.resources[number].url.rewritten(rewrite)
+    loading.job.page.resources[number].url.rewritten(rewrite)
 }
 
 /// The browser's measurements of a completed navigation.
@@ -310,11 +303,12 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. For
-    /// synthetic pages, adds the processing time before the event, which no script of the page spends.
+    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. Adds the
+    /// processing time before the event if the page is synthetic, because its scripts do not spend this time.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
-            (loading.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale) as u64
+            (loading.job.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale)
+                as u64
         });
         self.metrics.load_event_ns + processing
     }

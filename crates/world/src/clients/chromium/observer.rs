@@ -16,7 +16,7 @@ pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 impl Resources {
     pub(super) fn of(loading: &Loading) -> Self {
         let mut resources: BTreeMap<_, (Vec<usize>, usize)> = BTreeMap::new();
-        for (number, resource) in loading.page.resources.iter().enumerate() {
+        for (number, resource) in loading.job.page.resources.iter().enumerate() {
             let key = (resource.method.clone(), super::url_of(loading, number));
             resources.entry(key).or_default().0.push(number);
         }
@@ -97,7 +97,7 @@ impl<'a> LoadObserver<'a> {
 
     /// Returns the longest processing time before a request that is still expected, in nanoseconds.
     pub(super) fn longest_timer_ns(&self) -> u64 {
-        let expected = self.expected.iter().flatten().zip(&self.loading.page.resources);
+        let expected = self.expected.iter().flatten().zip(&self.loading.job.page.resources);
         let timers = expected
             .filter(|(expected, _)| **expected)
             .map(|(_, resource)| self.loading.policy.processing(resource.processing_us));
@@ -107,7 +107,7 @@ impl<'a> LoadObserver<'a> {
     /// Returns the reason why the load is not complete at its timeout.
     pub(super) fn timeout_reason(&self) -> String {
         let url = |observed: &ObservedRequest| {
-            observed.resource.map(|number| self.loading.page.resources[number].url.to_string())
+            observed.resource.map(|number| self.loading.job.page.resources[number].url.to_string())
         };
         let waits = self
             .in_flight
@@ -190,7 +190,8 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the origins' records with the browser's times. Adds requests that did not reach the origins.
+    /// Completes the origins' records with the browser's times. Adds records of requests that did not reach
+    /// the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -201,7 +202,7 @@ impl<'a> LoadObserver<'a> {
         let refused: BTreeSet<_> =
             loaded.requests.iter().map(|request| request.resource).filter(is_refused).collect();
         // The browser may cut off one of two simultaneous responses to a URL, and complete it from the other.
-        let page = self.loading.page;
+        let page = &self.loading.job.page;
         let ended = loaded.requests.iter().filter(|one| one.end_ns.is_some());
         let whole: Vec<_> = ended.map(|one| page.resources[one.resource].url.as_str()).collect();
         let is_whole = |number: usize| whole.contains(&page.resources[number].url.as_str());
@@ -236,7 +237,7 @@ impl<'a> LoadObserver<'a> {
             let connection = request.connection.and_then(|id| loaded.connections.get_mut(id));
             let session = connection.and_then(|connection| connection.tls.as_mut());
             // With early data, the browser reports when it could send the data, not the end of the handshake.
-            let early = self.loading.tls_settings.session == SessionStart::Early;
+            let early = self.loading.job.tls.session == SessionStart::Early;
             let session = session.filter(|session| !(early && session.resumed));
             if let Some((session, secured_ns)) = session.zip(since(observed.tls_end_ns)) {
                 session.secured_ns = secured_ns;
@@ -256,7 +257,7 @@ impl<'a> LoadObserver<'a> {
                 request.error = Some(error);
             }
         }
-        // If the browser failed, that explains the missing requests.
+        // If the load did not finish, this explains the missing requests.
         for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
                 let error = Some("the browser did not ask for it".to_owned());
@@ -337,14 +338,14 @@ mod tests {
             sent_ns: Some(ms * 1_000_000),
             ..RequestRecord::default()
         };
-        // The second time, on another connection, four seconds after the first.
+        // Resource 7 is requested again four seconds later, on another connection.
         let mut requests = [came(7, 60), came(8, 61), came(7, 4_160)];
         let position = |requests: &[RequestRecord], ms: u64| {
             seen_at_origins(requests, |one| one.resource == 7, Some(ms * 1_000_000))
         };
         assert_eq!(position(&requests, 4_110), Some(2));
         assert_eq!(position(&requests, 10), Some(0));
-        // Two clocks may differ.
+        // The clocks of browser and origins may differ.
         assert_eq!(position(&requests, 4_161), Some(0));
         requests[2].queued_ns = Some(0);
         assert_eq!(position(&requests, 4_110), Some(0));

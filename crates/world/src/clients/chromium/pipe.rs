@@ -15,7 +15,7 @@ pub(super) struct Pipe {
     to: ChildStdin,
     from: ChildStdout,
     read: Vec<u8>,
-    /// Number of bytes at the start of `read` that contain no NUL.
+    /// Number of bytes at the start of `read` that are known to contain no NUL.
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,

@@ -53,7 +53,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Creates a lookup that ends now. Without an error or an answer, the lookup has timed out.
+    /// Creates a lookup that ends now. It has timed out if `outcome` is neither an answer nor an error.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -129,7 +129,7 @@ struct Pending {
     exchange: Option<Exchange>,
 }
 
-/// An HTTP/2 exchange. Dropping it before the answer has arrived resets its stream.
+/// The task of an HTTP/2 exchange. Dropping this value before the answer has arrived resets the stream.
 struct Exchange(AbortHandle);
 
 impl Drop for Exchange {
@@ -138,7 +138,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The message ID and answer of a query, or the error after which there are no more answers.
+/// The message ID and answer of a query, or the error that ended the connection to the resolver.
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
@@ -231,7 +231,7 @@ impl Pending {
     }
 }
 
-/// The sending half of the connection to the resolver, by format of the queries.
+/// The sending half of the connection to the resolver. The variant is the format of the queries.
 enum Queries {
     /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),

@@ -47,7 +47,7 @@ impl UserAgent for Loader {
     /// Fetches session tickets from the resolver and hosts that use TLS, in connections without requests.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
-            fetch_tickets(secure, loading.tls_settings.tickets, servers, VISIT_TIMEOUT)
+            fetch_tickets(secure, loading.job.tls.tickets, servers, VISIT_TIMEOUT)
                 .blame(Fault::World, "the earlier visit")
         };
         if let Some(Resolver { address, tls: Some(tls), .. }) = &loading.resolver {
@@ -57,7 +57,7 @@ impl UserAgent for Loader {
         }
         let Some(tls) = loading.tls.clone() else { return Ok(()) };
         let secure = Secure { tls, quic: loading.quic.clone() };
-        let urls = loading.page.resources.iter().map(|resource| &resource.url);
+        let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
         let hosts = urls
             .filter(|url| url.is_encrypted(loading.schemes))
             .map(|url| {
@@ -79,9 +79,10 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let sockets = Arc::new(SocketTable::default());
     let quic_table = Arc::<QuicTable>::default();
     let invalid = |error: PolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
-    let scheduler = Scheduler::new(loading.page, loading.policy).map_err(invalid)?;
-    let requests: Vec<_> = (0..loading.page.resources.len()).map(|number| loading.request(number)).collect();
-    let urls = loading.page.resources.iter().map(|resource| &resource.url);
+    let scheduler = Scheduler::new(&loading.job.page, loading.policy).map_err(invalid)?;
+    let requests: Vec<_> =
+        (0..loading.job.page.resources.len()).map(|number| loading.request(number)).collect();
+    let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeMap<_, _> = urls
         .map(|url| (Origin::of(url), (url.is_encrypted(loading.schemes), loading.http_at(url))))
         .collect();
@@ -105,7 +106,7 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             stream: None,
             addresses: BTreeMap::new(),
             lookups: Vec::new(),
-            timeout_ns: loading.timeout_ns,
+            timeout_ns: loading.timeout_ns(),
             start_ns: monotonic_ns(),
             reports: sender,
             sockets: sockets.clone(),
@@ -117,13 +118,14 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
             four_tuples: Vec::new(),
             connection_error: None,
         };
-        // In a task: `block_on` polls epoll each time before it polls its own future, so I/O would be first.
+        // In a task, because `block_on` would poll epoll before each poll of the page load, and so handle I/O
+        // before reports.
         let loaded = tokio::spawn(page_load.run(reports, alarm)).await;
         Ok::<_, io::Error>(loaded.unwrap_or_else(|error| panic::resume_unwind(error.into_panic())))
     })?;
     after();
     sockets.reset_on_close();
-    // Ends the tasks before their channels, because the end of a channel would wake the runtime.
+    // Drops the tasks before the channels to them, because closing a channel would wake its task.
     drop(runtime);
     drop(senders);
     Ok(loaded)
@@ -141,15 +143,14 @@ struct Endpoint {
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
 /// The state of a host's lookup.
-enum Address {
+enum LookupState {
     /// The resolver was queried, and these connections wait for the answer.
     Asked(Vec<Waiting>),
     Known(IpAddr),
-    /// The lookup failed.
-    Missing,
+    Failed,
 }
 
-/// The connection to the resolver, and the sender of questions to it.
+/// The connection to the resolver, and the channel to its task.
 struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
@@ -180,7 +181,7 @@ struct PageLoad {
     /// The connection to the resolver, opened for the first question.
     stream: Option<ResolverStream>,
     /// The state of each lookup, by host name.
-    addresses: BTreeMap<String, Address>,
+    addresses: BTreeMap<String, LookupState>,
     /// One lookup for each name, in the order in which they began.
     lookups: Vec<LookupRecord>,
     timeout_ns: u64,
@@ -192,13 +193,14 @@ struct PageLoad {
     connecting: BTreeMap<ConnectionId, AbortHandle>,
     records: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
-    /// The four-tuple of each connection, once it has one.
+    /// The four-tuple of each connection; None until the connection has one.
     four_tuples: Vec<Option<FourTuple>>,
     connection_error: Option<String>,
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the results and the connections' channels. Dropping one closes its connection.
+    /// Loads the page. Returns the results, and the channels to the tasks of connections that are still open.
+    /// Dropping a channel closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -290,8 +292,9 @@ impl PageLoad {
         };
     }
 
-    /// Performs the actions in their order. A task sends its request a few polls after the action, so tasks
-    /// run before the next connection is opened. Otherwise that connection's SYN would overtake the request.
+    /// Performs the scheduler's actions in their order. Between a request and the opening of a connection,
+    /// lets all tasks run: a task needs a few polls to send its request, and the SYN would overtake the
+    /// request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
@@ -337,26 +340,26 @@ impl PageLoad {
         self.begin(Waiting { id, origin, version, requests });
     }
 
-    /// Begins the connection, or makes it wait for the address of its host.
+    /// Opens the connection, or makes it wait for the address of its host.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
         if self.resolver.is_none() || !is_name(&server.host) {
             return self.connect(connection, None);
         }
         match self.addresses.get_mut(&server.host) {
-            Some(Address::Known(address)) => {
+            Some(LookupState::Known(address)) => {
                 let address = *address;
                 self.connect(connection, Some(address));
             }
-            Some(Address::Asked(waiting)) => waiting.push(connection),
-            Some(Address::Missing) => self.fail(connection.id),
+            Some(LookupState::Asked(waiting)) => waiting.push(connection),
+            Some(LookupState::Failed) => self.fail(connection.id),
             None => {
                 let host = server.host.clone();
                 let number = self.lookups.len() as u16;
                 let asked_ns = self.now();
                 let lookup = LookupRecord { host: host.clone(), asked_ns, ..LookupRecord::default() };
                 self.lookups.push(lookup);
-                self.addresses.insert(host.clone(), Address::Asked(vec![connection]));
+                self.addresses.insert(host.clone(), LookupState::Asked(vec![connection]));
                 self.ask(host, number);
             }
         }
@@ -414,7 +417,7 @@ impl PageLoad {
 
     /// Fails the lookups whose queries were not sent before the connection to the resolver failed.
     fn resolver_failed(&mut self, error: &io::Error) {
-        let is_asked = |address: &Address| matches!(address, Address::Asked(_));
+        let is_asked = |state: &LookupState| matches!(state, LookupState::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
         let hosts: Vec<_> = asked.into_iter().map(|(host, _)| host.clone()).collect();
         for host in hosts {
@@ -434,8 +437,8 @@ impl PageLoad {
             record.queries = queries;
             record.error = outcome.as_ref().err().cloned();
         }
-        let known = outcome.as_ref().map_or(Address::Missing, |address| Address::Known(*address));
-        let Some(Address::Asked(waiting)) = self.addresses.insert(host, known) else { return };
+        let known = outcome.as_ref().map_or(LookupState::Failed, |address| LookupState::Known(*address));
+        let Some(LookupState::Asked(waiting)) = self.addresses.insert(host, known) else { return };
         match outcome {
             Ok(address) => {
                 for one in waiting {

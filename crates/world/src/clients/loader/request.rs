@@ -15,7 +15,7 @@ impl Loading<'_> {
     /// Returns the request for a resource. Its header has the size that the page specifies: on the wire with
     /// HTTP/1, before compression with HTTP/2 and HTTP/3.
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
-        let resource: &Resource = &self.page.resources[number];
+        let resource: &Resource = &self.job.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
         let version = self.http_at(&resource.url);
         *request.version_mut() = version.wire();
@@ -49,7 +49,7 @@ impl Loading<'_> {
             set(headers, &HeaderName::from_static(PRIORITY_HEADER), &priority(resource.kind).header());
         }
         fill(headers, USER_AGENT.as_str(), first_line, header_bytes);
-        // The number differs in each request, so it is not worth a place in the HPACK table.
+        // Each request has a different number, so indexing it would only fill the HPACK table.
         if let Some(number) = headers.get_mut(RESOURCE_HEADER) {
             number.set_sensitive(true);
         }

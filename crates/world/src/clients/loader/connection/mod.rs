@@ -131,7 +131,7 @@ impl Connection {
         if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
             return http3::run(self, (quic, host), table, requests).await;
         }
-        let (socket, opened) = self.open().await?;
+        let (socket, opened) = open(self.address, self.port, self.fastopen, &self.sockets).await?;
         // Reported before the TLS handshake, because the load may end during the handshake.
         self.report(Report::Connected(self.id, opened));
         let plaintext = match self.tls.clone() {
@@ -172,8 +172,8 @@ impl Connection {
         let _ = self.reports.send(report);
     }
 
-    /// Waits for the next request. Returns None if the loader drops the sender. If `driver` ends because the
-    /// server closed the connection, reports this and returns None.
+    /// Waits for the next request. Returns None if the loader has dropped the sender, or if `driver` ends
+    /// because the server closed the connection, which is reported.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -187,10 +187,6 @@ impl Connection {
                 None
             }
         }
-    }
-
-    async fn open(&self) -> io::Result<(ObservedStream, Opened)> {
-        open(self.address, self.port, self.fastopen, &self.sockets).await
     }
 }
 
