@@ -22,7 +22,7 @@ const ALLOW_NAMESPACES: &str = "allow them:\n  \
 pub struct Failure {
     /// The kind of failure, which determines the exit code.
     pub fault: Fault,
-    /// Where the failure occurred and what is wrong.
+    /// The operation or input that failed, and the problem.
     pub message: String,
     /// The remedy; empty if none is known.
     pub remedy: String,

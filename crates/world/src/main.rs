@@ -70,7 +70,7 @@ fn run_jobs() -> i32 {
             })
         }
         ["--check"] => check::run(),
-        // The kernel may append arguments of its own after the folder.
+        // The kernel may append its own arguments after the folder.
         ["--init", folder, ..] => init::run(folder, |text, emit| {
             run_text(text, emit, |_, jobs, emit| run_all(jobs, Engine::Virtual, emit))
         }),

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use fastopen_netns::clock::{exact_timers, monotonic_ns};
@@ -28,76 +27,60 @@ const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
 pub struct TcpTrace {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Shared {
-    kept: Mutex<Kept>,
-    stopped: AtomicBool,
-    waker: Waker,
+    stop: Arc<Waker>,
+    thread: Option<JoinHandle<Samples>>,
 }
 
 impl TcpTrace {
     /// Starts a thread that samples these sockets until [`Self::take`] is called or the trace is dropped.
     pub fn start(sockets: Arc<SocketTable>, rtt_ns: u64) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            kept: Mutex::default(),
-            stopped: AtomicBool::new(false),
-            waker: Waker::new()?,
-        });
+        let stop = Arc::new(Waker::new()?);
         let timer = Timer::new()?;
         let interval_ns = (rtt_ns / 20).clamp(INTERVAL_NS.0, INTERVAL_NS.1);
-        let tracing = shared.clone();
+        let stopped = stop.clone();
         let thread = thread::Builder::new().name("tcp-trace".into()).spawn(move || {
             exact_timers();
-            tracing.sample(&sockets, timer, interval_ns);
+            sample(&sockets, timer, &stopped, interval_ns)
         })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Ends the trace and returns the samples.
     pub fn take(mut self) -> Samples {
-        self.stop();
-        std::mem::take(&mut self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).samples)
+        self.end().unwrap_or_default()
     }
 
-    fn stop(&mut self) {
-        self.shared.stopped.store(true, Ordering::Relaxed);
-        self.shared.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    fn end(&mut self) -> Option<Samples> {
+        self.stop.wake();
+        self.thread.take()?.join().ok()
     }
 }
 
 impl Drop for TcpTrace {
     fn drop(&mut self) {
-        self.stop();
+        self.end();
     }
 }
 
-impl Shared {
-    fn sample(&self, sockets: &SocketTable, mut timer: Timer, mut interval_ns: u64) {
-        let mut next_ns = monotonic_ns();
-        loop {
-            // A late thread does not catch up on missed samples.
-            next_ns = (next_ns + interval_ns).max(monotonic_ns());
-            let waited = timer
-                .set(Some(next_ns))
-                .and_then(|()| wait_readable(&[timer.as_fd(), self.waker.as_fd()], None));
-            if waited.is_err() || self.stopped.load(Ordering::Relaxed) {
-                return;
-            }
-            let at_ns = monotonic_ns();
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            for (four_tuple, info) in sockets.open() {
-                kept.add(four_tuple, TcpSample::new(at_ns, &info));
-            }
-            if kept.count > MOST {
-                kept.thin_out();
-                interval_ns *= 2;
-            }
+/// Samples the sockets until `stop` is woken.
+fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
+    let mut kept = Kept::default();
+    let mut next_ns = monotonic_ns();
+    loop {
+        // A late thread does not catch up on missed samples.
+        next_ns = (next_ns + interval_ns).max(monotonic_ns());
+        let ready =
+            timer.set(Some(next_ns)).and_then(|()| wait_readable(&[timer.as_fd(), stop.as_fd()], None));
+        if !ready.is_ok_and(|ready| ready[1].is_empty()) {
+            return kept.samples;
+        }
+        let at_ns = monotonic_ns();
+        for (four_tuple, info) in sockets.open() {
+            kept.add(four_tuple, TcpSample::new(at_ns, &info));
+        }
+        if kept.count > MOST {
+            kept.thin_out();
+            interval_ns *= 2;
         }
     }
 }

@@ -81,7 +81,7 @@ pub struct SocketRecord {
     pub fastopen_client_fail: u8,
 }
 
-/// Maximum size of the end of a script's output in its record, in bytes.
+/// Maximum number of bytes at the end of a script's output that the script's record keeps.
 const OUTPUT_BYTES: usize = 4096;
 /// Time to wait for the kernel's work queue to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
@@ -137,15 +137,7 @@ pub fn run_all(
         bind_file(Path::new(BASH), Path::new(SHELL))?;
     }
     for script in &plan.scripts {
-        let namespace = NetNs::create()?;
-        // Only this thread and the processes that it starts enter the namespace.
-        let record = thread::scope(|scope| {
-            let run = || {
-                namespace.enter()?;
-                run_script(plan, script, &folder)
-            };
-            scope.spawn(run).join().expect("the thread does not panic")
-        })?;
+        let record = NetNs::create()?.run(|| Ok(run_script(plan, script, &folder)))??;
         emit(&record)?;
     }
     Ok(())
@@ -195,7 +187,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
         exit_code: status.code().filter(|_| ended),
         timed_out: !ended,
         took_ms,
-        // One byte more than is kept shows that the output is longer.
+        // One byte more than the record keeps, so that `tail` detects longer output.
         output: tail(&end_of(&output, OUTPUT_BYTES as u64 + 1).unwrap_or_default()),
         counters: grown.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         sockets,

@@ -18,11 +18,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Target;
 use crate::network::addresses::{Prefix, client_address};
 
-/// Number of the flood's first address, as for [`client_address`].
+/// Number of the flood's first address, which is an argument of [`client_address`].
 const FIRST_ADDRESS: u16 = 0xfe00;
 /// Count of the flood's addresses. A kernel keeps the cookies of at most six clients for one server, because
 /// `TCP_METRICS_RECLAIM_DEPTH` limits the list that `tcp_metrics` has for each server's address.
-pub const ADDRESSES: u16 = 4;
+const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
 /// Offset of the checksum in a TCP header (RFC 9293 section 3.1).
@@ -30,7 +30,7 @@ const CHECKSUM: usize = 16;
 const FIRST_PORT: u64 = 1024;
 const PORTS: u64 = 64_000;
 /// Maximum time between two checks of the flag that stops the flood, in nanoseconds.
-const LOOK_NS: u64 = 100_000_000;
+const CHECK_NS: u64 = 100_000_000;
 
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
@@ -77,7 +77,7 @@ impl Flood {
                     if left_ns == 0 {
                         break;
                     }
-                    thread::sleep(Duration::from_nanos(left_ns.min(LOOK_NS)));
+                    thread::sleep(Duration::from_nanos(left_ns.min(CHECK_NS)));
                 }
                 let source = &sources[(number % sources.len() as u64) as usize];
                 let port = FIRST_PORT + number / sources.len() as u64 % PORTS;

@@ -114,8 +114,8 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions so far that became due by the clock, whether begun or not: all at a fixed rate;
-    /// with a fixed number of clients, only each client's first.
+    /// Number of transactions that have become due at a set time, whether they have begun or not. In a closed
+    /// loop, only the first transaction of each client has a set time.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
@@ -127,7 +127,7 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// Returns the due time of the next transaction that does not wait for another; None if none is left.
+    /// Returns the due time of the next transaction that begins at a set time; None if none is left.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {

@@ -18,7 +18,7 @@ const CHANNEL: &str = "channel";
 pub const JOBS: &str = "jobs";
 pub const RECORDS: &str = "records";
 pub const SCRIPTS: &str = "scripts";
-/// Start of the names of files with recorded bodies. The number of the file follows.
+/// Prefix of the names of files with recorded bodies. The file's number follows.
 pub const BODIES: &str = "bodies-";
 
 /// Returns the path of the recorded bodies' file with this number, as programs in the kernel see it.

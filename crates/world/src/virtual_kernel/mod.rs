@@ -26,7 +26,7 @@ use crate::sandbox;
 use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
 use crate::virtual_kernel::running::{Running, Stream};
 
-/// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates it at the first use.
+/// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Space for the kernel's files, in addition to its memory, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -160,12 +160,12 @@ pub fn run(
         Ok(found) => found,
         Err(error) => return report(starting(start_failure(kernel, &error))),
     };
-    let folder = Folder::make(text, jobs).and_then(|folder| {
+    let folder = make_folder(text, jobs).and_then(|folder| {
         match task {
             Task::Jobs(_) => {}
             // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
             Task::Scripts(plan) => conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?,
-            Task::Command(_, session, _) => session.put(folder.path())?,
+            Task::Command(_, session, _) => session.write(folder.path())?,
         }
         Ok(folder)
     });
@@ -182,7 +182,7 @@ pub fn run(
     view.scratch_bytes = memory_bytes + SPARE_BYTES;
     let mut inside = |entered: Result<(), Failure>| {
         let result = match bounded(&view, entered, task) {
-            Ok(()) => boot(kernel, &init, task, &folder, memory_bytes, records),
+            Ok(()) => boot(kernel, &init, task, folder.path(), memory_bytes, records),
             Err(failure) => Err(starting(failure)),
         };
         result.unwrap_or_else(&mut report)
@@ -190,9 +190,9 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock, in addition to the namespaces. A task with external
-/// programs needs at least one of these restrictions: if the kernel has no Landlock, returns `entered`, the
-/// result of entering the namespaces.
+/// Restricts this process to the view with Landlock, in addition to the namespaces; `entered` is the result
+/// of entering them. A task with external programs needs at least one of these restrictions, so without
+/// Landlock the result is `entered`.
 fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign() { Ok(()) } else { entered }
@@ -202,7 +202,7 @@ fn boot(
     kernel: &Kernel,
     init: &Path,
     task: Task,
-    folder: &Folder,
+    folder: &Path,
     memory_bytes: u64,
     out: &mut dyn Write,
 ) -> Result<i32, Unfinished> {
@@ -216,9 +216,9 @@ fn boot(
     loop {
         // Checked before the records are read, so that no last record is missed.
         let ended = running.has_ended();
-        let said = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
+        let any_output = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
         match running.copy_records(out, &mut progress) {
-            Ok(any) if any || said => (last_record, booted) = (Instant::now(), true),
+            Ok(any) if any || any_output => (last_record, booted) = (Instant::now(), true),
             Ok(_) => {}
             Err(error) => return Err(progress.unfinished(format!("writing a record: {error}"), "")),
         }
@@ -258,7 +258,8 @@ fn boot(
 /// and no other process in the kernel runs that could end the program.
 #[derive(Default)]
 struct Spinning {
-    looked: Option<Instant>,
+    /// Time of the last check.
+    checked: Option<Instant>,
     /// The kernel process's number of waits and CPU time when either of these figures last changed, and the
     /// CPU time of all processes at that moment.
     changed: Option<((String, Duration), Duration)>,
@@ -269,10 +270,10 @@ impl Spinning {
     /// waited nor computed while the processes of this PID namespace computed for [`SPINNING`]. PID 1 of the
     /// kernel, this program, runs in the kernel's process (patch 0004), so only other programs are detected.
     fn is_seen(&mut self, kernel: u32) -> bool {
-        if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
+        if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
         }
-        self.looked = Some(Instant::now());
+        self.checked = Some(Instant::now());
         let Some(state) = process::voluntary_switches(kernel).zip(process::user_time(kernel)) else {
             return false;
         };
@@ -395,34 +396,22 @@ impl Progress<'_> {
     }
 }
 
-/// The host's folder with the jobs for a kernel and the records that the kernel writes.
-struct Folder {
-    private: PrivateFolder,
-    records: File,
-}
-
-impl Folder {
-    fn make(text: &[u8], jobs: &[Job]) -> io::Result<Self> {
-        let private = PrivateFolder::make("fastopen-kernel-")?;
-        let path = private.path();
-        let mut numbered = Vec::new();
-        for (number, file) in bodies_files(jobs).into_iter().enumerate() {
-            fs::copy(file, path.join(format!("{BODIES}{number}")))?;
-            numbered.push((file, init::bodies(number)));
-        }
-        if numbered.is_empty() {
-            fs::write(path.join(JOBS), text)?;
-        } else {
-            fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
-        }
-        File::create_new(path.join(RECORDS))?;
-        let records = File::open(path.join(RECORDS))?;
-        Ok(Self { private, records })
+/// Creates the host's folder for a kernel, with the jobs and an empty file for the kernel's records.
+fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
+    let folder = PrivateFolder::make("fastopen-kernel-")?;
+    let path = folder.path();
+    let mut numbered = Vec::new();
+    for (number, file) in bodies_files(jobs).into_iter().enumerate() {
+        fs::copy(file, path.join(format!("{BODIES}{number}")))?;
+        numbered.push((file, init::bodies(number)));
     }
-
-    fn path(&self) -> &Path {
-        self.private.path()
+    if numbered.is_empty() {
+        fs::write(path.join(JOBS), text)?;
+    } else {
+        fs::write(path.join(JOBS), with_bodies(text, &numbered)?)?;
     }
+    File::create_new(path.join(RECORDS))?;
+    Ok(folder)
 }
 
 /// Replaces each `origins.bodies_file` in the JSON of jobs with the file's path inside the kernel.

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use fastopen_netns::{cores, process};
 
-use super::{Folder, Kernel, Progress, START_NS, Task, arguments, seed};
+use super::init::RECORDS;
+use super::{Kernel, Progress, START_NS, Task, arguments, seed};
 use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
 use crate::sandbox::program::how_ended;
 
-/// Maximum time slice of the kernel on a core that other threads want to use, too.
+/// Maximum time slice in nanoseconds of the kernel on a core that other threads also want to use.
 const SLICE_NS: u64 = 100_000;
 /// Interval between checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -77,21 +78,23 @@ impl Running {
         kernel: &Kernel,
         init: &Path,
         task: Task,
-        folder: &Folder,
+        folder: &Path,
         memory_bytes: u64,
     ) -> io::Result<Self> {
         process::disable_core_dumps();
+        // Opened before the kernel starts, because a program in the kernel could replace the file.
+        let records = File::open(folder.join(RECORDS))?;
         let (console_out, console_in) = process::pipe()?;
         let mut command = Command::new(&kernel.program);
         command
             .args(["time-travel=inf-cpu", &format!("time-travel-start={START_NS}")])
             .args([&format!("mem={}M", memory_bytes.div_ceil(1 << 20)), "panic=-1", "quiet"])
             .args(["rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=fd:0,fd:1"])
-            .args([&format!("uml_dir={}/", folder.path().display()), "umid=kernel"])
+            .args([&format!("uml_dir={}/", folder.display()), "umid=kernel"])
             .args(arguments(kernel, task))
             .args(seed(task))
             .arg(format!("init=\"{}\"", init.display()))
-            .args(["--", task.mode(), &format!("\"{}\"", folder.path().display())])
+            .args(["--", task.mode(), &format!("\"{}\"", folder.display())])
             // With an empty environment, the kernel crashes when it starts.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -100,7 +103,8 @@ impl Running {
             .stdout(console_in.try_clone()?)
             .stderr(console_in);
         process::tie_to_parent(&mut command);
-        // Only one of the kernel's processes runs at a time, and waking one on another core takes longer.
+        // Only one of the kernel's processes runs at a time, and waking a process on another core takes
+        // longer.
         let _ = cores::stay();
         // The kernel never pauses, so real-time worlds on the same core wait until its time slice ends.
         process::set_time_slice(SLICE_NS);
@@ -113,9 +117,7 @@ impl Running {
             keep_tail(File::from(console_out), &tail);
             drop(alive);
         })?;
-        let records = folder.records.try_clone()?;
-        let streams =
-            if matches!(task, Task::Command(..)) { Stream::all(folder.path())? } else { Vec::new() };
+        let streams = if matches!(task, Task::Command(..)) { Stream::all(folder)? } else { Vec::new() };
         Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
@@ -153,9 +155,9 @@ impl Running {
 
     /// Copies a command's captured packets from the kernel's folder to the file that the task names. Does
     /// nothing if the task names no file or there are no packets.
-    pub(super) fn copy_packets(task: Task, folder: &Folder) -> io::Result<()> {
+    pub(super) fn copy_packets(task: Task, folder: &Path) -> io::Result<()> {
         let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
-        let Ok(mut packets) = File::open(folder.path().join(PACKETS)) else { return Ok(()) };
+        let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
         io::copy(&mut packets, &mut to).map(drop)
     }
 

@@ -36,7 +36,7 @@ pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
 const MOST_OUTPUT: u64 = 256 << 20;
-/// Time in nanoseconds after which a line tells the user that standard input is being read.
+/// Time in nanoseconds without input after which a message shows that standard input is being read.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Timeout of a command in virtual time. On timeout the exit code is `TIMED_OUT`, as for timeout(1).
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -68,8 +68,8 @@ impl Session {
         }
     }
 
-    /// Writes the session and all of standard input to the kernel's folder. Does not read from a terminal.
-    pub fn put(&self, folder: &Path) -> io::Result<()> {
+    /// Writes the session, and standard input unless it is a terminal, to files in the kernel's folder.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
         for name in [OUTPUT, ERRORS] {
             File::create_new(folder.join(name))?;
@@ -86,7 +86,7 @@ impl Session {
     }
 }
 
-/// Runs the session that the host put into `folder`, then powers off the kernel.
+/// Runs the session that is stored in the host's `folder`, then powers off the kernel.
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
     // Signals are blocked before threads start. Otherwise SIGCHLD could go to a thread, not the supervisor.
@@ -174,7 +174,7 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
         let to = File::options().append(true).open(channel().join(name))?;
         let records = records.try_clone()?;
         thread::Builder::new().name(name.into()).spawn(move || {
-            if let Err(error) = empty(&mut File::from(from), &to) {
+            if let Err(error) = copy_output(&mut File::from(from), &to) {
                 let message = format!("standard {name} of the command: {error}");
                 fail(&records, message, String::new(), Fault::Machine.exit_code());
                 init::power_off()
@@ -184,8 +184,8 @@ fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
     Ok([pump(output, OUTPUT)?, pump(errors, ERRORS)?])
 }
 
-fn empty(from: &mut File, mut to: &File) -> io::Result<()> {
-    // Otherwise a command that computes would keep this thread from running, and no output would appear.
+fn copy_output(from: &mut File, mut to: &File) -> io::Result<()> {
+    // With ordinary scheduling, this thread would not run while a command computes, and show no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
