@@ -19,6 +19,9 @@ use tokio::time::timeout;
 
 use crate::contract::TlsRecord;
 
+/// Timeout of the earlier visit to each host, over an unshaped link.
+const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is
 /// complete, with a record whose time is on the monotonic clock.
 pub fn connect(
@@ -51,12 +54,11 @@ pub struct Secure {
 
 /// Opens a connection to each of these hosts, and closes it when `secure` has received `tickets` session
 /// tickets from the host (with TLS 1.2, after the handshake). The caller must be in the client's namespace.
-/// Fails if a visit takes longer than `limit`.
+/// Fails if a visit takes longer than `VISIT_TIMEOUT`.
 pub fn fetch_tickets(
     secure: &Secure,
     tickets: u8,
     hosts: &BTreeMap<String, (SocketAddr, HttpVersion)>,
-    limit: Duration,
 ) -> io::Result<()> {
     let runtime = Runtime::new()?;
     runtime.block_on(async {
@@ -72,7 +74,7 @@ pub fn fetch_tickets(
                 stream.receive_tickets(tickets.into()).await
             };
             let failed = |error| io::Error::other(format!("fetching session tickets from {host}: {error}"));
-            timeout(limit, visit)
+            timeout(VISIT_TIMEOUT, visit)
                 .await
                 .map_err(io::Error::from)
                 .and_then(|visited| visited)

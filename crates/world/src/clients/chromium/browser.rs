@@ -15,6 +15,7 @@ use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
 
 use super::pipe::{Pipe, PipeError};
+use super::resolver_rules;
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
@@ -99,9 +100,8 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts the world's certificate authority. `resolver_rules` are the rules for
-    /// hosts that the browser does not look up.
-    pub(super) fn start(loading: &Loading, resolver_rules: &str) -> Result<Self, Failure> {
+    /// Starts a browser that trusts the world's certificate authority.
+    pub(super) fn start(loading: &Loading) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
             message: "client.kind: there is no chromium on this machine".into(),
@@ -110,7 +110,7 @@ impl Browser {
         let folder = scratch().join("chromium");
         let making = "making a folder for the browser";
         fs::create_dir(&folder).blame(Fault::Machine, making)?;
-        let command = command(&program, &folder, loading, resolver_rules).blame(Fault::Machine, making)?;
+        let command = command(&program, &folder, loading).blame(Fault::Machine, making)?;
         let own = folder.clone();
         let prepare = move || protect_files(&own).and_then(|()| restrict_sockets(true));
         let started = Watch::start(command, None, prepare);
@@ -246,12 +246,7 @@ fn quic(loading: &Loading) -> String {
 
 /// Returns the command that starts the browser. A shell first moves the pipes to the file descriptors 3
 /// (calls) and 4 (results), as `--remote-debugging-pipe` expects.
-fn command(
-    program: &Path,
-    folder: &Path,
-    loading: &Loading,
-    resolver_rules: &str,
-) -> std::io::Result<Command> {
+fn command(program: &Path, folder: &Path, loading: &Loading) -> std::io::Result<Command> {
     // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
     // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.
     let unfiltered: &[&str] =
@@ -265,7 +260,7 @@ fn command(
         .args(loading.authority.map(|authority| format!("{TRUST}={}", authority.pin())))
         .arg(quic(loading))
         .args((loading.job.tls.session == SessionStart::Early).then_some(EARLY_DATA))
-        .arg(format!("--host-resolver-rules={resolver_rules}"))
+        .arg(format!("--host-resolver-rules={}", resolver_rules(loading)))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")
         .env_clear()

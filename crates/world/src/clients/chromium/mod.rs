@@ -96,7 +96,7 @@ impl Chromium {
                 return Ok((browser, context, tab));
             }
         }
-        let mut browser = Browser::start(loading, &resolver_rules(loading))?;
+        let mut browser = Browser::start(loading)?;
         let (context, tab) = open(&mut browser).blame(Fault::Machine, "opening a tab")?;
         Ok((browser, context, tab))
     }

@@ -13,7 +13,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastopen_netns::clock::{Alarm, monotonic_ns};
 use fastopen_page::{Action, ConnectionId, Event, Origin, PolicyError, ResourceState, Scheduler, is_name};
@@ -37,9 +36,6 @@ use crate::contract::{
 };
 use crate::failure::{Blame, Failure};
 
-/// Timeout of the earlier visit to each host, over an unshaped link.
-const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The built-in client.
 pub struct Loader;
 
@@ -47,8 +43,7 @@ impl UserAgent for Loader {
     /// Fetches session tickets from the resolver and hosts that use TLS, in connections without requests.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let fetch = |secure: &Secure, servers: &BTreeMap<_, _>| {
-            fetch_tickets(secure, loading.job.tls.tickets, servers, VISIT_TIMEOUT)
-                .blame(Fault::World, "the earlier visit")
+            fetch_tickets(secure, loading.job.tls.tickets, servers).blame(Fault::World, "the earlier visit")
         };
         if let Some(Resolver { address, tls: Some(tls), .. }) = &loading.resolver {
             let secure = Secure { tls: tls.clone(), quic: None };
