@@ -158,7 +158,7 @@ impl ConnectionRecords {
             handshake_us: connected_ns.filter(|_| waited).map(|at| at.saturating_sub(opened_ns) / 1000),
             tls: accepted
                 .and_then(|one| one.tls.as_ref())
-                .map(|one| self.session(one, loading.link.uplink_delay_ns(peer.ip()))),
+                .map(|one| self.session(one, loading.link.delays_ns(peer.ip()))),
             client: info.map(Into::into),
             quic: quic.map(|passed| QuicRecord { client: (*passed).into(), origin: None }),
             address: Some(peer.ip()),
@@ -166,14 +166,14 @@ impl ConnectionRecords {
         });
     }
 
-    /// Converts the origin's record of a TLS handshake; `way_ns` is the one-way delay. The client finished
-    /// when it sent the message that ended the handshake at the origin. If that message has not arrived, the
-    /// client finished no earlier than when the origin's response to the early data arrived.
-    fn session(&self, handshake: &TlsHandshake, way_ns: u64) -> TlsRecord {
+    /// Converts the origin's record of a TLS handshake. The client finished when it sent the message that
+    /// ended the handshake at the origin. If that message has not arrived, the client finished no earlier
+    /// than when the origin's response to the early data arrived.
+    fn session(&self, handshake: &TlsHandshake, (up_ns, down_ns): (u64, u64)) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;
         let secured_ns =
-            self.since_start(if complete { at_ns.saturating_sub(way_ns) } else { at_ns + way_ns });
+            self.since_start(if complete { at_ns.saturating_sub(up_ns) } else { at_ns + down_ns });
         TlsRecord {
             sent_bytes: handshake.traffic.bytes_read,
             received_bytes: handshake.traffic.bytes_written,
