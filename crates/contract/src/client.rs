@@ -85,7 +85,7 @@ pub enum View {
     Repeat,
 }
 
-/// The header sizes of requests by a client that sends its own headers.
+/// The sizes of request headers, for a client that writes its own headers (Chromium).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestHeads {
@@ -96,7 +96,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of a job's client. If a setting of [`Policy`] is `None`, the value of the profile is used.
+/// The settings of a job's client. A setting that is also a field of [`Policy`] defaults to the profile's
+/// value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

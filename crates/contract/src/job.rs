@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fastopen_link::ip::Versions;
 use fastopen_link::path::Behaviour;
+pub use fastopen_link::path::Way;
 use fastopen_link::{self as link, Aqm, DirectionConfig, Loss, Nanos, Rate, Trace};
 use fastopen_page::{Limits, Origin, Page, PageUrl, Policy, Schemes};
 use fastopen_replay::HttpVersion;
@@ -138,16 +139,6 @@ impl NameLookup {
     }
 }
 
-/// A direction of the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Way {
-    /// To the client.
-    Down,
-    /// From the client.
-    Up,
-}
-
 /// Traffic that shares the link with a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -246,8 +237,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns the longest time in microseconds that a packet waits in the queue; `None` without a known
-    /// bound. `seen` is the longest observed queue in bytes. If `None`, the queue's limit is used.
+    /// Returns an upper bound of the time that a packet waits in the queue, in microseconds; `None` if no
+    /// bound is known. `seen` is the longest observed queue in bytes; without it, the queue's limit counts.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -256,8 +247,8 @@ impl LinkDirection {
         }
     }
 
-    /// Returns the configuration of the link model for the direction `network.{way}`. An error names the key
-    /// in `network` and the problem.
+    /// Returns the configuration of the link model for the direction `way` (`down` or `up`). An error names
+    /// the key in `network` and the problem.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {

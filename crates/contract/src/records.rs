@@ -240,7 +240,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// The end of the connections at which the times of requests and connections were measured.
+/// The end (client or origins) at which the times of a load's requests and connections were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {

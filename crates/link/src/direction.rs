@@ -14,7 +14,7 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// Time at which a stage next releases a packet that it keeps, and the stage's index; `None` without one.
+    /// Time at which a stage next releases a kept packet, and the stage's index; `None` if no packet is kept.
     due: Option<(Nanos, usize)>,
     /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,

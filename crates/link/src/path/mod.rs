@@ -54,7 +54,7 @@ pub enum Behaviour {
     DropAnswers,
     /// Drops all segments of a TLS `ClientHello` that does not fit into one segment, except SYNs.
     DropSplitHello,
-    /// Answers, with a RST, the segments that `DropSplitHello` drops.
+    /// Like `DropSplitHello`, but answers the segments with a RST instead of dropping them.
     RstSplitHello,
     /// Drops the second segment of a TLS `ClientHello` once, so that the client must retransmit it.
     StallSecondSegment,
@@ -109,13 +109,14 @@ pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
 
-/// The direction in which a packet crosses the middlebox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A direction of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Way {
-    /// From the client to a host.
-    Up,
-    /// From a host to the client.
+    /// From the hosts to the client.
     Down,
+    /// From the client to the hosts.
+    Up,
 }
 
 /// The middlebox's decision on a packet.

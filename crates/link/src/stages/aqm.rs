@@ -40,8 +40,9 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to the wire's `free_at`: the last arrival, or 1 ns before the last release if it was
-    /// later. A trace serves only packets that arrived before an opportunity, as the waiting packets did.
+    /// The time to pass to the wire's `free_at`: the last arrival or 1 ns before the last release, whichever
+    /// is later. An opportunity of a trace serves only packets that arrived before it, and a packet that
+    /// waited at the last release did, so an opportunity at that very time still serves the packet.
     asked: Nanos,
 }
 

@@ -86,7 +86,7 @@ pub enum TraceError {
 /// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// Time and free bytes of the open opportunity, which the last packet used or the next packet will use.
+    /// Time and free bytes of the open opportunity: the one that the last packet used, or the next will use.
     open_at: Nanos,
     open_bytes: u32,
     /// The next delivery opportunity, after the one at `open_at`: the time at which its repetition of the
