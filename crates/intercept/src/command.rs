@@ -39,7 +39,8 @@ const CLIENT_OR_SERVER: u32 = 3;
 /// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
 /// the signal that ended it.
 ///
-/// Writes the report when the command has ended. Returns when all processes under the seccomp filter have.
+/// Writes the report when the command has ended. Returns when all processes under the seccomp filter have
+/// ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -206,8 +207,8 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Runs until the command has ended and, on the machine's network, all processes under the filter have
-    /// too. Returns the command's exit code.
+    /// Runs until the command has ended; on the machine's network, until all processes under the filter have
+    /// ended. Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;
@@ -298,7 +299,8 @@ impl Session<'_> {
     }
 }
 
-/// Returns true for this process and its descendants, whose `kill(0)` has already signalled the command.
+/// Returns true for this process and its descendants. If they signal their process group (`kill(0)`), the
+/// command gets the signal directly.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

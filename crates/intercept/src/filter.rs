@@ -40,8 +40,8 @@ static PROGRAM: [sock_filter; 12] = [
 ];
 
 /// Starts a command under the filter, from a new thread that calls `prepare` first. Returns the filter's
-/// listener, the command's process, and the time of exec in nanoseconds of the monotonic clock, which is
-/// after all work between fork and exec.
+/// listener, the command's process, and the time just before `exec`, after all `pre_exec` closures, in
+/// nanoseconds of the monotonic clock.
 ///
 /// The filter applies to the new thread and its later children, but not to the supervising thread.
 pub(crate) fn spawn(

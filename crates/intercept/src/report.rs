@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::supervisor::Opened;
 use crate::tally::Tally;
 
-/// A record on the command: one line of JSON.
+/// A record about the command: one line of JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {

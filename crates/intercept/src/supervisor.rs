@@ -340,9 +340,10 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Returns the counts of a peer; the common counts of all further peers after [`PEERS`] peers.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
-        let by_itself = self.peers.len() < PEERS || self.peers.contains_key(&peer);
-        self.peers.entry(peer.filter(|_| by_itself)).or_default()
+        let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
+        self.peers.entry(peer.filter(|_| is_separate)).or_default()
     }
 
     /// Counts a call on whose socket Fast Open could not be enabled.

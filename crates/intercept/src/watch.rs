@@ -16,7 +16,8 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Supervises a command until it is dropped. End the command before: later `connect` calls fail with ENOSYS.
+/// Supervises a command until this value is dropped. End the command before that: its `connect` calls would
+/// fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -35,7 +36,7 @@ pub struct Started {
     pub child: Child,
     /// Time of exec, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Supervises the command until it is dropped.
+    /// The supervision of the command, which ends when this value is dropped.
     pub watch: Watch,
 }
 

@@ -6,6 +6,8 @@ use std::io;
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::process::numbered;
+
 /// Time unit of `/proc/stat`. `USER_HZ` is 100 on every supported architecture.
 const TICK_NS: u64 = 10_000_000;
 const THIS_THREAD: Pid = Pid::from_raw(0);
@@ -78,12 +80,11 @@ impl CoreTime {
 /// Returns the total run time so far of the threads for which `wanted` returns true, in ns (`schedstat`).
 /// `wanted` gets a process ID and a thread's name. Threads that have ended are not counted.
 pub fn run_time_ns(wanted: impl Fn(u32, &str) -> bool) -> u64 {
-    let names = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut sum = 0;
-    for pid in names("/proc").filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-        for task in names(&format!("/proc/{pid}/task")) {
-            let read = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
-            if wanted(pid, read("comm").trim_end()) {
+    for (pid, process) in numbered("/proc") {
+        for (_, task) in numbered(process.join("task")) {
+            let read = |file| fs::read_to_string(task.join(file)).unwrap_or_default();
+            if wanted(pid as u32, read("comm").trim_end()) {
                 sum += read("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
             }
         }

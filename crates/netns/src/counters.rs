@@ -13,6 +13,7 @@ const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace. Threads of any namespace can read them.
 pub struct CounterFiles {
+    /// For each group of counters: its file, the start of its lines, and a prefix for the counters' names.
     groups: [(File, &'static str, &'static str); 3],
     sockets: File,
     /// Files with the counters and the sockets of UDP over IPv6; `None` if the kernel has no IPv6.

@@ -21,11 +21,7 @@ use crate::{Doing, Result, check, socket};
 /// Size of the Ethernet header at the start of each frame, in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
-/// Constants of `include/uapi/linux/if_packet.h` and `if_ether.h` that libc may lack, and the sizes of the
-/// ring's frames and blocks in bytes.
-const ETH_P_ALL: u16 = 0x0003;
-const PACKET_QDISC_BYPASS: libc::c_int = 20;
-const TPACKET_V2: libc::c_int = 1;
+/// Sizes of the ring's frames and blocks in bytes.
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 
@@ -223,7 +219,7 @@ impl Tap {
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let (socket, ring) =
-            open(index, frames, ETH_P_ALL).doing(|| format!("opening a tap on {interface}"))?;
+            open(index, frames, libc::ETH_P_ALL as u16).doing(|| format!("opening a tap on {interface}"))?;
         Ok(Self { ring, socket })
     }
 
@@ -265,8 +261,8 @@ fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)>
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.
     let socket = nix::sys::socket::socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
-    socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
-    socket::set(&socket, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1_i32)?;
+    socket::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V2)?;
+    socket::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
     let per_block = (BLOCK_SIZE / FRAME_SIZE) as u32;
     let request = libc::tpacket_req {
         tp_block_size: BLOCK_SIZE as u32,

@@ -202,7 +202,7 @@ pub fn pidfd_getfd(pidfd: &OwnedFd, descriptor: i32) -> io::Result<OwnedFd> {
 }
 
 /// Returns the entries of a folder in `/proc` whose names are numbers: the number and the path of each.
-fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
+pub(crate) fn numbered<P: AsRef<Path>>(folder: P) -> impl Iterator<Item = (i32, PathBuf)> + use<P> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
@@ -211,11 +211,11 @@ fn numbered(folder: &str) -> impl Iterator<Item = (i32, PathBuf)> + use<> {
 /// no process with readable descriptors has it open.
 pub fn socket_of_inode(inode: u32) -> Option<OwnedFd> {
     let link = format!("socket:[{inode}]");
-    numbered("/proc").find_map(|(pid, _)| {
+    numbered("/proc").find_map(|(pid, process)| {
         let is_it = |(_, path): &(i32, PathBuf)| {
             std::fs::read_link(path).is_ok_and(|target| target.as_os_str() == link.as_str())
         };
-        let (descriptor, _) = numbered(&format!("/proc/{pid}/fd")).find(is_it)?;
+        let (descriptor, _) = numbered(process.join("fd")).find(is_it)?;
         pidfd_getfd(&pidfd_open(pid, 0).ok()?, descriptor).ok()
     })
 }
@@ -268,7 +268,7 @@ pub fn end_all_others() {
     while !matches!(waitpid(None::<Pid>, None), Err(nix::errno::Errno::ECHILD)) {}
 }
 
-/// Sets the limit of core files to 0, for this process and its children.
+/// Disables core files for this process and its children (`RLIMIT_CORE` of 0).
 pub fn disable_core_dumps() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
 }

@@ -52,7 +52,7 @@ pub struct QdiscStats {
     pub dropped: u64,
 }
 
-/// Correction of each packet's length in bytes, because the emulated link counts no Ethernet headers.
+/// Correction of each packet's length in bytes: the emulated link does not count the 14-byte Ethernet header.
 const OVERHEAD: i32 = -14;
 /// Packet limit of `netem`: more packets than any emulated link holds.
 const NETEM_LIMIT: u32 = 10_000_000;

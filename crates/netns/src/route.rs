@@ -18,10 +18,8 @@ use crate::{Doing, Operation, Result, check};
 /// Maximum number of checks until an interface is ready, a millisecond apart.
 const CARRIER_TRIES: usize = 5000;
 
-// Constants of include/uapi/linux/veth.h, if.h, if_addr.h and rtnetlink.h.
-const IFA_F_NOPREFIXROUTE: u32 = 0x200;
+// Constants of include/uapi/linux/veth.h and rtnetlink.h.
 const VETH_INFO_PEER: u16 = 1;
-const IF_OPER_UP: u8 = 6;
 const RTAX_INITCWND: u16 = 11;
 const RTAX_CC_ALGO: u16 = 16;
 /// `sizeof(struct ifinfomsg)`, and the offset of its field `ifi_index`.
@@ -44,7 +42,8 @@ pub struct Route<'a> {
     pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections not bound to an address. In IPv6, an interface must have the address.
+    /// Source address of connections that are not bound to an address; an IPv6 address must be one of an
+    /// interface.
     pub source: Option<IpAddr>,
     /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
     /// algorithms that the machine allows for all users, but a route accepts any.
@@ -114,7 +113,7 @@ impl RouteSocket {
             let answers = self.exchange(libc::RTM_GETLINK, 0, &[&link]);
             let is_up = answers.doing(|| format!("asking for {interface}"))?.iter().any(|answer| {
                 let attributes = answer.payload.get(LINK_BYTES..).unwrap_or_default();
-                payloads(attributes, libc::IFLA_OPERSTATE).any(|state| state == [IF_OPER_UP])
+                payloads(attributes, libc::IFLA_OPERSTATE).any(|state| state == [libc::IF_OPER_UP as u8])
             });
             if is_up {
                 return Ok(());
@@ -164,13 +163,13 @@ impl RouteSocket {
         if address.is_ipv6() {
             // No other host has the address, so the kernel need not look for duplicates. A prefix route would
             // lead out of the machine until there is a route to the address itself.
-            message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
+            message.push(number(libc::IFA_FLAGS, libc::IFA_F_NODAD | libc::IFA_F_NOPREFIXROUTE));
         }
         Ok(message)
     }
 
-    /// With `silent`, makes the kernel drop all packets to `part` of a local network without a reply. Without
-    /// it, the kernel replies again.
+    /// If `silent` is true, makes the kernel drop all packets to `part` of a local network without a reply.
+    /// Otherwise makes the kernel reply to these packets again.
     pub fn set_silent(&mut self, part: (IpAddr, u8), silent: bool) -> Result<()> {
         let (kind, flags) =
             if silent { (libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE) } else { (libc::RTM_DELROUTE, 0) };

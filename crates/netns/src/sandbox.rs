@@ -141,10 +141,10 @@ impl View {
         limit_processes();
         let _ = fs::remove_dir(OLD);
         guard_proc()?;
-        set_read_only(Path::new("/"), true, true)?;
+        set_read_only(Path::new("/"), true)?;
         let writable = self.writable.iter().map(PathBuf::as_path);
         for path in writable.chain([scratch(), Path::new("/proc")]) {
-            set_read_only(path, false, false)?;
+            set_read_only(path, false)?;
         }
         Ok(())
     }
@@ -204,8 +204,9 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides files and folders in `folder`, and in its subfolders down to `depth` levels, that not everyone may
-/// read. If the machine's root user runs a world, commands in the world could otherwise read them.
+/// Hides the files and folders in `folder`, and in its subfolders down to `depth` levels, that are not
+/// readable by every user. If the machine's root user runs a world, commands in the world could otherwise
+/// read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
@@ -263,7 +264,7 @@ pub fn guard_proc() -> Result<()> {
             continue;
         }
         bind(&path, &path)?;
-        set_read_only(&path, true, true)?;
+        set_read_only(&path, true)?;
     }
     Ok(())
 }
@@ -274,14 +275,13 @@ pub fn limit_processes() {
     let _ = sysctl::set("kernel.pid_max", &MOST_PROCESSES.to_string());
 }
 
-/// Makes a mount read-only and nosuid, or writable; with `recursive` also all mounts below it.
-fn set_read_only(place: &Path, read_only: bool, recursive: bool) -> Result<()> {
+/// Makes a mount and all mounts below it read-only and nosuid, or makes only this mount writable.
+fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     let path = CString::new(place.as_os_str().as_bytes()).expect("it was a path");
-    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
-    let (set, clear) = if read_only {
-        (libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID, 0)
+    let (flags, set, clear) = if read_only {
+        (libc::AT_RECURSIVE, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID, 0)
     } else {
-        (0, libc::MOUNT_ATTR_RDONLY)
+        (0, 0, libc::MOUNT_ATTR_RDONLY)
     };
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: the kernel reads the path and the structure during the call.
@@ -306,10 +306,10 @@ pub fn protect_files(folder: &Path) -> Result<()> {
     make_mounts_private()?;
     bind(folder, folder)?;
     bind(Path::new("/proc/sys"), Path::new("/proc/sys"))?;
-    set_read_only(Path::new("/"), true, true)?;
-    set_read_only(folder, false, false)?;
+    set_read_only(Path::new("/"), true)?;
+    set_read_only(folder, false)?;
     // Clients write to their own /proc/self/uid_map.
-    set_read_only(Path::new("/proc"), false, false)?;
+    set_read_only(Path::new("/proc"), false)?;
     let devices = DEVICES.map(PathBuf::from);
     restrict([&PathBuf::from("/")], devices.into_iter().chain([folder.to_owned(), "/proc".into()])).map(drop)
 }

@@ -46,7 +46,7 @@ pub fn bind(
 ) -> io::Result<AsyncFd<UdpSocket>> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM.nonblocking(), None)?;
     if local.is_ipv6() {
-        // A world with both versions of IP has a socket of each.
+        // A world with both versions of IP has one socket for each version.
         socket.set_only_v6(true)?;
     }
     socket.bind(&local.into())?;

@@ -17,33 +17,6 @@ fn result(answer: isize) -> isize {
     -1
 }
 
-/// A type of arguments that fit into one register each.
-trait Register {
-    fn register(self) -> usize;
-}
-
-macro_rules! registers {
-    ($($kind:ty),*) => { $(impl Register for $kind {
-        fn register(self) -> usize {
-            self as usize
-        }
-    })* };
-}
-
-registers!(c_int, c_uint, size_t, i64);
-
-impl<T> Register for *const T {
-    fn register(self) -> usize {
-        self as usize
-    }
-}
-
-impl<T> Register for *mut T {
-    fn register(self) -> usize {
-        self as usize
-    }
-}
-
 macro_rules! system_calls {
     ($(
         $name:ident = $number:ident ($($argument:ident: $kind:ty),* $(; $($rest:literal),*)?) -> $result:ty;
@@ -51,7 +24,7 @@ macro_rules! system_calls {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
             let mut arguments = [0; 6];
-            let given = [$($argument.register()),* $(, $($rest),*)?];
+            let given = [$($argument as usize),* $(, $($rest),*)?];
             arguments[..given.len()].copy_from_slice(&given);
             // SAFETY: the caller meets the requirements of libc's function.
             result(unsafe { enter(libc::$number, arguments) }) as $result
