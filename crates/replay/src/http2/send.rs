@@ -2,12 +2,11 @@
 //! flow control has capacity.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use hyper::body::Body;
+use http_body_util::BodyExt;
 
 use crate::body::SizedBody;
 use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
@@ -33,16 +32,16 @@ pub async fn send_body(
             stream.reserve_capacity(chunk.len().min(MAX_DATA_BYTES));
             let capacity = poll_fn(|context| capacity(stream, &pending, context)).await?;
             let piece = chunk.split_to(capacity.min(MAX_DATA_BYTES).min(chunk.len()));
-            let last = chunk.is_empty() && body.is_end_stream();
+            let last = chunk.is_empty() && body.is_empty();
             stream.send_data(piece, last)?;
         }
     }
     Ok(())
 }
 
-async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
-    let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
-    let Ok(frame) = frame;
+/// Returns the next bytes of a body when they are due; `None` at the end.
+pub(crate) async fn next_chunk(body: &mut SizedBody) -> Option<Bytes> {
+    let Ok(frame) = body.frame().await?;
     frame.into_data().ok()
 }
 

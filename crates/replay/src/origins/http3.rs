@@ -1,8 +1,6 @@
 //! Serves HTTP/3: h3 handles concurrent requests of a connection, and quinn sends urgent responses first.
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +8,6 @@ use bytes::Bytes;
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
 use h3::error::StreamError;
 use h3::server::{RequestResolver, builder};
-use hyper::body::Body;
 use hyper::{Method, Response};
 use quinn::Incoming;
 use tokio::sync::watch;
@@ -18,6 +15,7 @@ use tokio::sync::watch;
 use super::{Connection, Shared};
 use crate::body::SizedBody;
 use crate::http2::MAX_HEADER_LIST_SIZE;
+use crate::http2::send::next_chunk;
 use crate::http3::{Quic, StreamTable};
 use crate::lock;
 use crate::log::{TlsHandshake, Written};
@@ -42,7 +40,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     let four_tuple = origin.four_tuple(&incoming).ok_or_else(unknown)?;
     let tls = shared.site.tls.as_ref().and_then(|tls| tls.servers.get(&four_tuple.origin.ip()).cloned());
     let tls = tls.filter(|_| shared.encrypted.load(Ordering::Relaxed)).ok_or_else(unknown)?;
-    if origin.retry && !incoming.remote_address_validated() {
+    if origin.settings.retry && !incoming.remote_address_validated() {
         return incoming.retry().map_err(io::Error::other);
     }
     shared.log.accepted(four_tuple, monotonic_ns());
@@ -134,10 +132,8 @@ impl Streams {
         table.prioritise(id, Priority::of(&request.headers));
         let _ = sleep_until(due_ns).await;
         stream.send_response(Response::from_parts(head, ())).await?;
-        while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-            if let Ok(chunk) = frame.into_data() {
-                stream.send_data(chunk).await?;
-            }
+        while let Some(chunk) = next_chunk(&mut body).await {
+            stream.send_data(chunk).await?;
         }
         stream.finish().await
     }

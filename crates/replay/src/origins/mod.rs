@@ -38,7 +38,7 @@ use crate::names::{self, Names, Transport};
 use crate::quic::table::QuicTable;
 use crate::quic::{QuicOrigin, Runtime};
 use crate::sockets::{FourTuple, ObservedStream, SocketTable};
-use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, letting_begin};
+use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, with_session_limit};
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
@@ -62,7 +62,7 @@ struct Shared {
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// Set if the current load uses TLS.
     encrypted: AtomicBool,
-    /// The most that clients may do with tickets on later connections (see [`letting_begin`]).
+    /// The limit on how clients may begin later connections (see [`with_session_limit`]).
     later: Mutex<SessionStart>,
     /// True during a visit before the measured load.
     visit: AtomicBool,
@@ -122,18 +122,13 @@ impl Origins {
     }
 
     /// Returns the origins' sockets.
-    pub fn sockets(&self) -> &SocketTable {
+    pub fn sockets(&self) -> &Arc<SocketTable> {
         &self.shared.sockets
     }
 
     /// Returns the origins' QUIC connections.
     pub fn quic(&self) -> &QuicTable {
         &self.shared.quic
-    }
-
-    /// Returns the origins' sockets as an [`Arc`], which another thread can keep.
-    pub fn shared_sockets(&self) -> Arc<SocketTable> {
-        self.shared.sockets.clone()
     }
 
     /// Returns the log of the current load.
@@ -143,7 +138,7 @@ impl Origins {
 
     /// Begins a load: clears the log and the counts of how often each resource was found. With `encrypted`,
     /// the origins use TLS from now on. `later` limits how clients may begin later connections (see
-    /// [`letting_begin`]).
+    /// [`with_session_limit`]).
     pub fn begin_load(&self, encrypted: bool, later: SessionStart) {
         self.begin(encrypted, later, false);
     }
@@ -347,7 +342,7 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
         let _ = names::serve_stream(stream, names, &shared.log).await;
         return;
     };
-    let config = Arc::new(letting_begin(&tls.config, *lock(&shared.later)));
+    let config = Arc::new(with_session_limit(&tls.config, *lock(&shared.later)));
     let Ok(stream) = accept_tls(config, stream, four_tuple, shared).await else { return };
     if matches!(names.transport, Transport::Https(_)) {
         let secured = stream.secured();

@@ -21,7 +21,7 @@ use crate::header::{fill, header_bytes, pad};
 use crate::names::Names;
 use crate::quic;
 use crate::recorded_head;
-use crate::tls::{Security, SessionStart, Sessions, letting_begin};
+use crate::tls::{Security, SessionStart, Sessions, with_session_limit};
 
 /// The request header with which clients select one of several resources with the same URL, by its index.
 pub const RESOURCE_HEADER: &str = "x-resource";
@@ -73,10 +73,10 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of later connections
-    /// ([`letting_begin`]). `None` for an unknown host.
+    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of
+    /// [`with_session_limit`]; `None` for an unknown host.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
-        self.servers.get(&address).map(|config| Arc::new(letting_begin(config, later)))
+        self.servers.get(&address).map(|config| Arc::new(with_session_limit(config, later)))
     }
 }
 

@@ -28,7 +28,7 @@ struct Reactor {
     queued: VecDeque<Queued>,
     /// Time at which the kernel had no room for more datagrams; `None` if it has room.
     full_ns: Option<u64>,
-    /// Number of times that the thread was about to wait for events.
+    /// Number of times that the thread was about to wait because no task was ready.
     turn: u64,
     /// Tasks to wake before the thread waits.
     waking: Vec<Waker>,
@@ -119,8 +119,9 @@ impl Timer {
         Self { number, set_ns: None }
     }
 
-    /// Wakes only `waker`, at `at_ns` of the monotonic clock. If the timer is already set to an earlier time,
-    /// it wakes then: a connection's deadline moves with each packet, usually to a later time.
+    /// Sets the timer to wake only `waker`, at `at_ns` of the monotonic clock. A timer that is already set to
+    /// an earlier time keeps that time, and its task must set it again: a connection's deadline moves with
+    /// each packet, usually to a later time.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {

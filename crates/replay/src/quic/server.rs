@@ -21,7 +21,7 @@ use super::table::QuicTable;
 use super::tickets::UsedTokens;
 use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
-use crate::tls::{Handshake, SessionStart, letting_begin};
+use crate::tls::{Handshake, SessionStart, with_session_limit};
 
 /// A port on which origins listen for QUIC.
 pub(crate) struct QuicOrigin {
@@ -29,9 +29,7 @@ pub(crate) struct QuicOrigin {
     port: u16,
     /// The common configuration of all connections of the port.
     config: ServerConfig,
-    settings: Settings,
-    /// True to validate client addresses with a Retry.
-    pub(crate) retry: bool,
+    pub(crate) settings: Settings,
 }
 
 impl QuicOrigin {
@@ -56,7 +54,7 @@ impl QuicOrigin {
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;
-        Ok(Self { endpoint, port: local.port(), config, settings, retry: settings.retry })
+        Ok(Self { endpoint, port: local.port(), config, settings })
     }
 
     /// Returns the four-tuple of a connection attempt; `None` if the origin's address is unknown.
@@ -66,14 +64,14 @@ impl QuicOrigin {
     }
 
     /// Returns the configuration of a connection to the host whose configuration is `tls`, and a value that
-    /// records the handshake's progress. `later` is the limit of [`letting_begin`].
+    /// records the handshake's progress. `later` is the limit of [`with_session_limit`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
         later: SessionStart,
     ) -> io::Result<(Arc<ServerConfig>, Progress)> {
         let progress = Progress::default();
-        let mut tls = letting_begin(tls, later);
+        let mut tls = with_session_limit(tls, later);
         tls.cert_resolver = Arc::new(NotingResolver(tls.cert_resolver.clone(), progress.certified.clone()));
         let mut config = self.config.clone();
         config.crypto = crypto(tls)?;

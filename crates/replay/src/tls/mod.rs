@@ -283,7 +283,7 @@ pub fn server(
 /// Returns `config` with a limit on how clients may begin later connections. Unless `later` is
 /// [`SessionStart::Early`], early data is rejected and tickets do not allow it. With [`SessionStart::None`],
 /// there are no tickets.
-pub fn letting_begin(config: &ServerConfig, later: SessionStart) -> ServerConfig {
+pub fn with_session_limit(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {
         config.max_early_data_size = 0;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use fastopen_replay::tls::{
-    Authority, Handshake, SessionStart, Sessions, Settings, TlsStream, client, letting_begin, server,
+    Authority, Handshake, SessionStart, Sessions, Settings, TlsStream, client, server, with_session_limit,
 };
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
@@ -167,7 +167,7 @@ async fn both_ends_tell_of_the_same_early_data() {
 #[tokio::test]
 async fn rejected_early_data_is_sent_again_and_read_once() {
     let mut pair = Pair::with_tickets().await;
-    pair.server = Arc::new(letting_begin(&pair.server, SessionStart::Resumed));
+    pair.server = Arc::new(with_session_limit(&pair.server, SessionStart::Resumed));
     let (at_client, at_server) = pair.exchange(PIPE_BYTES).await;
     assert_eq!((at_client.early_bytes, at_server.early_bytes), (0, 0));
     assert!(at_client.session.resumed && at_server.session.resumed);

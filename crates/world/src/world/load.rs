@@ -157,7 +157,7 @@ impl<'a> World<'a> {
     /// Starts a trace of the origins' connections if the job requests it.
     fn tcp_trace(&self) -> Result<Option<TcpTrace>, Failure> {
         let start = || {
-            let sockets = self.servers.origins.shared_sockets();
+            let sockets = self.servers.origins.sockets().clone();
             TcpTrace::start(sockets, self.job.network.rtt_us * 1000).blame(Fault::Machine, "tracing TCP")
         };
         self.job.tcp_trace.then(start).transpose()
