@@ -65,7 +65,7 @@ pub struct Resource {
     /// whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// True if the loader knows of this resource once it queues the initiator's request, as with server push.
+    /// True if the loader learns of this resource when it queues the initiator's request (server push).
     #[serde(default)]
     pub pushed: bool,
     /// Time from the moment at which the client learns of this resource (see `initiator_at_bytes` and

@@ -198,7 +198,8 @@ impl Pool {
         }
     }
 
-    /// Records the start of a handshake. If it is the server's only one, may plan a second connection.
+    /// Records the start of a handshake. If the server has no other connection with a handshake, may plan a
+    /// second connection.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -260,7 +261,8 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's connections that are not secured: fallback connections if `fallback`, else others.
+    /// Yields the server's open connections that are not secured: only its fallback connections if `fallback`
+    /// is true, otherwise only its other connections.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -283,8 +285,9 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail: its requests that are not retried, or if it
-    /// was connecting, the server's most urgent one. No request fails if another connection takes over.
+    /// Removes a lost connection. Returns the requests that fail: those on the connection that are not
+    /// retried, or the server's most urgent request if the connection was still connecting. No request fails
+    /// if another connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -315,8 +318,8 @@ impl Pool {
         }
     }
 
-    /// Opens a planned fallback at once after a connection was lost during its handshake. Returns true if
-    /// requests can continue on another connection: a fallback if this was none, or vice versa.
+    /// Handles the loss of a connection that was not secured: opens the planned fallback at once. Returns
+    /// true if the requests can continue on a connection of the other kind, fallback or not.
     fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
@@ -484,7 +487,8 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Removes and returns the server's most urgent request. A used connection gets no HTTP/1 retry.
+    /// Removes and returns the server's most urgent request; for a used connection, the most urgent request
+    /// that is not an HTTP/1 retry.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));

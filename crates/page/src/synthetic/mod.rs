@@ -48,7 +48,8 @@ pub struct SyntheticPage {
     pub requested: Vec<bool>,
     /// Resources that a browser loads differently from the page.
     pub gaps: FidelityGaps,
-    /// Lists of references that do not fit into their bodies, for `runtime.js`. A body has a list's index.
+    /// Lists of references that do not fit into their bodies. A body contains only the index of its list, and
+    /// the driver's script starts the requests.
     lists: Vec<String>,
 }
 
@@ -57,7 +58,8 @@ pub struct SyntheticPage {
 pub struct SyntheticResponse {
     /// A body of exactly the resource's `body_bytes`.
     pub body: SyntheticBody,
-    /// Content-Type of the resource, or another if a browser would not treat the body as its resource type.
+    /// Content-Type of the resource, or another one if a browser would not treat the body as the resource's
+    /// type.
     pub mime: String,
     /// Target of a redirect; `None` without a redirect, or if the page has no resource for the target.
     pub location: Option<String>,

@@ -135,9 +135,9 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Decides that the document holds `runtime.js`. If the document has no room for the script next to its
-    /// own references, the nearest enclosing document with room gets the script, and starts the references
-    /// that the inner document cannot hold. If no document has room, none gets the script.
+    /// Decides that a document holds `runtime.js`: `document` itself if it has room for the script next to
+    /// its own references, otherwise the nearest enclosing document with room, which then starts the
+    /// references that the inner document cannot hold. If no document has room, none gets the script.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -237,8 +237,8 @@ impl<'a> Placer<'a> {
     }
 
     /// Moves the references into lists that the driver holds, one list for each byte offset, and writes the
-    /// numbers of the lists into the document. If room is short, joins the last lists and puts their number
-    /// at the end. If there is no room for any number, returns all references.
+    /// numbers of the lists into the document. If room is short, joins the last lists into one, whose number
+    /// is at the document's end. If there is no room for any number, returns all references.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -288,7 +288,8 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the longest beginning of a document that leaves room for references; empty if there is none.
+    /// Returns the text with which a document begins: the longest variant that leaves room for references, or
+    /// an empty string.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
@@ -379,7 +380,8 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and collects the gaps, such as resources never reached.
+    /// Follows all references from the root document, and collects the gaps, such as resources that no
+    /// reference reaches.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];
