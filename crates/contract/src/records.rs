@@ -205,7 +205,7 @@ pub struct CrossRecord {
 }
 
 impl CrossRecord {
-    /// Returns the bytes moved since `before`; `None` for a direction that either record has no count for.
+    /// Returns the bytes moved since `before`; `None` for a direction if either record lacks its count.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
@@ -338,7 +338,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The response was incomplete, and completed from a simultaneous response for the same URL.
+    /// The client completed the incomplete response from a simultaneous response for the same URL.
     Shared,
 }
 

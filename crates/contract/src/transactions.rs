@@ -25,7 +25,7 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// Estimates the number of connections, including a flood's. A client counts as one a second.
+    /// Estimates the number of connections, including a flood's, if each client opens one per second.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);

@@ -109,7 +109,7 @@ impl Supervisor {
         Ok(!ready.contains(PollFlags::POLLHUP))
     }
 
-    /// Answers one held call.
+    /// Receives the next held call and answers it.
     pub(crate) fn answer_call(&mut self) -> io::Result<()> {
         let Some(call) = self.listener.receive()? else { return Ok(()) };
         let answered = match call.number {

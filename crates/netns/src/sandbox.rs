@@ -149,9 +149,9 @@ impl View {
         Ok(())
     }
 
-    /// Restricts the calling thread and its children permanently to these files (Landlock), and from Linux
-    /// 6.12 on forbids signals to processes outside. `entered` is true if the view is the root folder.
-    /// Returns true if the kernel has Landlock.
+    /// Restricts the calling thread and its children permanently to the files of this view (Landlock). From
+    /// Linux 6.12 on, they cannot signal other processes either. `entered` is true if the view is already the
+    /// root folder. Returns true if the kernel has Landlock.
     pub fn restrict(&self, entered: bool) -> Result<bool> {
         let all = [PathBuf::from("/")];
         let system: Vec<_> = SYSTEM.iter().chain(&DEVICES).map(PathBuf::from).collect();

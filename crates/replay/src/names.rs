@@ -176,7 +176,7 @@ pub(crate) async fn serve_stream(
     }
 }
 
-/// Answers queries over UDP until its task ends.
+/// Answers the DNS queries on a UDP socket. Never returns.
 pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<OriginLog>>) {
     let mut asked = Asked::default();
     loop {

@@ -36,30 +36,22 @@ struct Sockets {
     closed: BTreeMap<FourTuple, TcpInfo>,
 }
 
+impl Sockets {
+    fn open(&self) -> impl Iterator<Item = (FourTuple, TcpInfo)> {
+        let info = |stream: &Weak<TcpStream>| tcp::info(&*stream.upgrade()?).ok();
+        self.open.iter().filter_map(move |(four_tuple, stream)| Some((*four_tuple, info(stream)?)))
+    }
+}
+
 impl SocketTable {
     /// Returns `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, TcpInfo> {
-        self.0.with(|sockets| {
-            let mut evidence = sockets.closed.clone();
-            for (four_tuple, stream) in &sockets.open {
-                if let Some(info) = stream.upgrade().and_then(|stream| tcp::info(&*stream).ok()) {
-                    evidence.insert(*four_tuple, info);
-                }
-            }
-            evidence
-        })
+        self.0.with(|sockets| sockets.closed.clone().into_iter().chain(sockets.open()).collect())
     }
 
     /// Returns the four-tuple and `TCP_INFO` of each open connection.
     pub fn open(&self) -> Vec<(FourTuple, TcpInfo)> {
-        let info = |stream: &Weak<TcpStream>| tcp::info(&*stream.upgrade()?).ok();
-        self.0.with(|sockets| {
-            sockets
-                .open
-                .iter()
-                .filter_map(|(four_tuple, stream)| Some((*four_tuple, info(stream)?)))
-                .collect()
-        })
+        self.0.with(|sockets| sockets.open().collect())
     }
 
     /// Makes the open sockets send RST on close (`SO_LINGER` of 0 s).

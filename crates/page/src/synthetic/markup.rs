@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Indices of deferred references: parts of the reference to their initiator, which starts them later.
+/// The deferred references, by index, that are part of the reference to their initiator, which starts their
+/// requests later.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the initiator's response has ended.
@@ -161,9 +162,9 @@ impl Writer<'_> {
     }
 }
 
-/// Escapes a URL for the value of an attribute. An ampersand stays if it begins no character reference: the
-/// next character is no letter, digit or `#`, or an equals sign follows the name (HTML, "named character
-/// reference state"). So few URLs need escapes, because not all download programs decode them.
+/// Escapes a URL for the value of an attribute. Keeps an ampersand that cannot begin a character reference:
+/// the next character is not a letter, digit or `#`, or an equals sign follows the name (HTML, "named
+/// character reference state"). This keeps escapes rare, because not all download programs decode them.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();

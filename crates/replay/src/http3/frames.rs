@@ -11,7 +11,7 @@ pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,
     /// Bytes received of an incomplete frame header: type and length, with at most 8 bytes each.
     header: Vec<u8>,
-    /// Number of bytes of the frame's payload that are still to come, and whether it is a DATA frame.
+    /// Number of bytes of the frame's payload that are still to come.
     left: u64,
     is_data: bool,
 }
