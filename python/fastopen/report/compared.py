@@ -35,14 +35,14 @@ from fastopen.common.terminal import STYLES, filled, tabled
 from fastopen.report.entries import MISSING, known, of_factor
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
-# Waits on the critical path that change by less are not mentioned.
+# Smaller changes of a wait on the critical path are not mentioned.
 PIECE_MIN_MS: Final = 0.05
 PIECES_NAMED: Final = 3
 NAMED_MAX: Final = 6
 
 
 def side_lines(compared: RunComparison) -> list[str]:
-    """Return a line on each run (place, label, status), and a sentence on the settings that differ."""
+    """Return a line for each run (place, label, status), and a sentence that lists the differing settings."""
     lines = []
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
@@ -155,13 +155,13 @@ def _by(cell: CellChange) -> str:
 
 
 def moved(compared: RunComparison) -> list[CellChange]:
-    """Return the cells that are slower or faster, the largest change first."""
+    """Return the cells that are slower or faster in B than in A, the largest change first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on the critical paths of the NAMED_MAX most changed cells, and the number of others."""
+    """Yield a line on the critical path of each of the NAMED_MAX most changed cells, and count the rest."""
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -171,8 +171,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return a text on the kinds of wait and the requests that changed on the critical path, with the reason.
-    Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
+    """Return a text that lists which kinds of wait and which requests changed on the critical path, with the
+    reason; empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -207,7 +207,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield lines on the first NAMED_MAX cells whose kernel evidence changed, and the number of others."""
+    """Yield a line for each of the first NAMED_MAX cells whose evidence changed, and count the rest."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -224,7 +224,7 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run with cells that the other run lacks, with the names of at most NAMED_MAX."""
+    """Yield a line for each run with cells that the other run lacks, naming at most NAMED_MAX cells."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -232,7 +232,7 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield a line for each limit, followed by a line for each cell in which the limit does not hold."""
+    """Yield (line, tone) for each limit, then for each cell in which the limit does not hold."""
     for limit in dict.fromkeys(check.limit for check in checks):
         own = [check for check in checks if check.limit == limit]
         counts = Counter(check.verdict for check in own)
@@ -246,7 +246,7 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the checked change with its interval, or the number of B's invalid loads if it is unknown."""
+    """Return the change that the limit checks, with its interval; if unknown, the number of invalid loads."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after
@@ -264,7 +264,7 @@ def check_words(check: LimitCheck) -> str:
 def comparison_renderables(
     compared: RunComparison, checks: Sequence[LimitCheck], width: int
 ) -> Iterator[RenderableType]:
-    """Yield the sentences and tables of a comparison, settings first, for a terminal with `width` columns."""
+    """Yield the sentences and tables of a comparison, for a terminal with `width` columns."""
     yield from filled(side_lines(compared), width, indent="   ")
     yield Text()
     notes: dict[str, None] = {}

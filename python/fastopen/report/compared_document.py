@@ -14,7 +14,8 @@ FORMAT: Final = "fastopen-comparison/1"
 def comparison_document(
     compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]
 ) -> dict[str, Any]:
-    """Return the comparisons as an object for `json.dumps`. `checks` has the results of limits for each."""
+    """Return the comparisons as an object for `json.dumps`. `checks` has the checked limits of
+    each comparison."""
     return {
         "format": FORMAT,
         "failed": any(check.failed for of_one in checks for check in of_one),

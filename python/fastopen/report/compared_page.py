@@ -30,7 +30,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return an HTML document. `checks` has the results of the limits for each comparison."""
+    """Return an HTML document. `checks` has the checked limits of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -120,7 +120,7 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
 
 
 def pieces_grid(pieces: Sequence[PieceChange]) -> Grid:
-    """Return a table of the waits that changed from one critical path to another."""
+    """Return a table of the waits that differ between the critical paths of runs A and B."""
     rows = tuple(
         (
             Entry(piece.url if piece.request is None else f"{piece.request} {piece.url}"),

@@ -13,7 +13,7 @@ from fastopen.report.entries import MISSING, of_factor
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # The maximum number of correlations in a sentence.
 NAMED: Final = 3
-# The number of pages with the largest savings, and with the smallest, that are listed individually.
+# This many pages with the largest savings, and this many with the smallest, are described individually.
 EXTREMES: Final = 3
 
 
@@ -48,8 +48,8 @@ def corpus_sentences(results: Results) -> Iterator[str]:
 
 
 def in_the_middle(savings: Mapping[str, float]) -> str:
-    """Return a sentence on the page with the median saving or, for an even number of pages, on the two next
-    to the median: `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`"""
+    """Return a sentence that names the page with the median saving or, for an even number of pages, the two
+    pages next to the median: `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`"""
     ordered = sorted(savings, key=savings.__getitem__)
     middle = list(dict.fromkeys((ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2])))
     named = listed([f"{one} ({with_sign(savings[one])}{NBSP}%)" for one in middle])
@@ -57,7 +57,7 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
 
 
 def pages_told(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all, or the pages of a corpus that save most or least."""
+    """Return the pages to describe one by one: all pages, or of a corpus those that save most or least."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()

@@ -23,7 +23,7 @@ from fastopen.report.corpus import corpus_document
 from fastopen.report.findings import page_findings
 
 FORMAT: Final = "fastopen-results/1"
-# The parts of the environment that change results. Others are left out, so equal runs give equal documents.
+# The parts of the environment that change results. The rest is left out, so equal runs give equal documents.
 SOFTWARE: Final = ("versions", "virtual_kernel", "clients", "servers")
 PUBLISHED: Final = (
     *("source", "page", "plt_off", "plt_tfo", "unit_as_printed", "improvement_percent_as_printed"),
@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a row for each cell, without lists and objects. Intervals, published figures and factors become
-    several columns, factors as in an export; other lists and objects are left out."""
+    """Return a row for each cell, with plain values only. Intervals, published figures and factors are split
+    into several columns (factors as in an export). Other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,8 +71,8 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return `setups`, a list of all setups, and each key of a setup: with the value in the only setup, or
-    None if there are several setups."""
+    """Return the key `setups` with a list of all setups and, next to it, each key of a setup: with its value
+    if there is only one setup, else with None."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

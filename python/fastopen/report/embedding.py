@@ -14,7 +14,7 @@ from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 
 # The last statement of the bundled script. It lets the page's own script call vega-embed.
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
-# A bar in the SVG of a drawn figure.
+# Matches a bar in the SVG of a figure, as vl-convert writes it.
 BAR: Final = re.compile(
     r'(<path aria-label="(?P<said>[^"]*)" role="graphics-symbol" aria-roledescription="bar"[^>]*)/>'
 )
@@ -73,7 +73,7 @@ def library() -> str:
         script = _bundled()
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Other processes may read the file meanwhile.
+            # Another process may read the file at the same time.
             write_atomic(path, script)
         return script
 

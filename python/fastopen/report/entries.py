@@ -10,12 +10,12 @@ MISSING: Final = "-"
 
 
 def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return a factor's value as an entry, with the phrase for the subtitle if all rows share the value."""
+    """Return an entry with a factor's value. Its phrase is for the subtitle, if all rows share the value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
 def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "") -> Entry:
-    """Return a figure as an entry; a hyphen if it is None."""
+    """Return an entry with the formatted `value`, or with a hyphen if it is None."""
     return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
 
 
@@ -25,5 +25,5 @@ def time_in(unit: str, milliseconds: float | None) -> Entry:
 
 
 def cell_columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table of cells: page, network and arm, then the given figures."""
+    """Return the columns of a table with a row for each cell: page, network and arm, then the figures."""
     return (*keys("page", "network", "arm"), *map(Column, map(str, figures)))

@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of possible properties of the rig, with their effects on how many savings agree."""
+    """Return a table of the rig's possible properties and their effects on the number of agreeing savings."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -85,7 +85,7 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of the cells whose agreement a property changes if it is added to the base."""
+    """Return a table of the cells that begin or cease to agree if one property is added."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -137,7 +137,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the time without TFO and the saving on a rig. A value that agrees with the cell is green."""
+    """Return the time without TFO and the saving on a rig, each green if it agrees with the published one."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

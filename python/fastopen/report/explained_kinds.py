@@ -9,7 +9,7 @@ from fastopen.report.templates import asset
 
 
 class KindExplanation(NamedTuple):
-    """The explanation of one kind, as in docs/invalid-loads.md and `fastopen explain`."""
+    """The explanation of one kind of invalid load, as in docs/invalid-loads.md and `fastopen explain`."""
 
     meaning: str
     cause: str

@@ -41,7 +41,7 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw how many savings agree: points for each property, lines for base and best rig; None if empty."""
+    """Draw how many savings agree with each property, and on base and best rig; None without properties."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

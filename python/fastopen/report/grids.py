@@ -57,7 +57,8 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page: first its results or, for many certificate sizes, round trips by size."""
+    """Return the tables of a page. The first has its results or, for many certificate sizes, round trips by
+    size."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]
@@ -224,7 +225,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return `3.000 (14,151), 4.000`: each level's round trips and, except for the last, its largest size."""
+    """Return `3.000 (14,151), 4.000`: each level's round trips and, but for the last, its largest size."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -244,7 +245,7 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of the interval in brackets after a saving, such as `95 %`; empty if there is none."""
+    """Return the level of a saving's interval in brackets, such as `95 %`; empty without an interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -274,7 +275,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence on savings, with the meaning of their brackets; empty without brackets."""
+    """Return the end of a sentence on savings, which explains their brackets; empty without brackets."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]

@@ -11,9 +11,9 @@ from fastopen.common.terminal import plain
 
 # The braille character without dots. Its lowest eight bits set the dots 1 to 8 (Unicode 17, section 21.1).
 BLANK: Final = 0x2800
-# A bar uses the second row of dots from below: the left and the right half of a character.
+# A bar uses the second row of dots from below, here in the left and the right half of a character.
 BAR: Final = (0x04, 0x20)
-# A load is a column of four dots.
+# The mark of a load is a column of four dots, here in the left and the right half of a character.
 LOAD: Final = (0x47, 0xB8)
 WIDTH_MIN: Final = 16
 # The characters for the bar and for a load, if the encoding has no braille.

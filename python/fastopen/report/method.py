@@ -186,7 +186,7 @@ def _rates(results: Results) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases on factors, except `named`, that vary or are unusual: `an MTU of 1280 and 1500 bytes`."""
+    """Yield phrases on factors that vary or are unusual, but not `named`: `an MTU of 1280 and 1500 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -194,7 +194,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return a phrase with the factor's values where it applies: a key share does not apply in cleartext."""
+    """Return a phrase with the factor's values at the points where it applies."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:
@@ -264,7 +264,8 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return the limits on a client's connections: one to each host with HTTP/2 or HTTP/3 and keep-alive."""
+    """Return a phrase with the limits on a client's connections. With keep-alive, HTTP/2 and HTTP/3 use only
+    one connection to each host."""
     one_each = {
         version
         for setup in setups

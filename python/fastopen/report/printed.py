@@ -1,4 +1,4 @@
-"""Print the results of a run in a terminal: the verdict, tables and sentences for each page, notes on all."""
+"""Print the results of a run in a terminal: the verdict, tables and sentences for each page, and notes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -33,9 +33,9 @@ from fastopen.report.summary import other_findings, savings_by_name, summarise_r
 PAGES_APART: Final = 8
 # The half-width of intervals, in percentage points, for which the necessary repeats are computed.
 WANTED_PERCENT: Final = 1.0
-# More outliers are counted, not named.
+# The maximum number of outliers that are listed; further ones are only counted.
 NAMED: Final = 3
-# A table of correlations for more networks does not fit into a terminal.
+# The maximum number of networks in the table of correlations; more do not fit into a terminal.
 PLACES_PRINTED: Final = 4
 # The style of a finding and the indent of its further lines, by severity.
 STYLES: Final[Mapping[Severity, tuple[str, str]]] = {

@@ -40,7 +40,7 @@ LABELS: Final = {
 }
 # Factors in the table of published figures, in which only the network varies.
 PUBLISHED_FACTORS: Final = ("down", "rtt")
-# Labels that are followed by the improvement as printed.
+# Labels that are followed by the improvement as printed in the source.
 OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
@@ -105,7 +105,8 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences on labels, excessive savings, different load times, and known facts on the source."""
+    """Return sentences that explain the labels, excessive savings, different load times and known facts on
+    the source."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -125,7 +126,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return sentences on the number of cells that agree with published savings; empty without these."""
+    """Return sentences on how many cells agree with published savings; empty if none is published."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""

@@ -1,4 +1,4 @@
-"""Render the sections of a report one by one. A file contains all; `fastopen browse` requests single ones."""
+"""Render the sections of a report. A report file has all of them; `fastopen browse` requests them singly."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def part_html(part: Part, source: Source) -> Markup:
 
 
 def verdict_html(results: Results) -> Markup:
-    """Return the section with the verdict, which can be shown first because it needs no records of loads."""
+    """Return the section with the verdict, which needs no records of loads, so it can be shown first."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 

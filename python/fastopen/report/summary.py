@@ -54,7 +54,7 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks. The verdict and tiles are of the preferred treatment."""
+    """Summarise the run over all pages and networks. Verdict and tiles are about the preferred treatment."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(discrepancies(results))

@@ -1,4 +1,4 @@
-"""Render HTML templates that need no network. Jinja2 escapes all texts of pages."""
+"""Render HTML templates into pages that need no network. Jinja2 escapes all texts that come from runs."""
 
 import base64
 import hashlib

@@ -52,7 +52,7 @@ class Figure:
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
     def bare_spec(self, style: Style = PAPER) -> dict[str, Any]:
-        """Return the specification with the name of its data instead of the data."""
+        """Return the Vega-Lite specification, which refers to its data by name."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
 
 

@@ -40,6 +40,7 @@ FONT: Final = 15
 MOVING_STEP_MS: Final = 50
 """The least time between two pictures of an animation; GIF counts in hundredths of a second."""
 MOVING_MAX: Final = 1200
+"""Roughly the maximum number of pictures in an animation; longer animations have longer steps."""
 LAST_MS: Final = 3000
 """The duration of the animation's last picture."""
 WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
@@ -63,8 +64,9 @@ def export_filmstrips(
     source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
     """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
-    the number of comparisons with pictures. `place` is the run's folder for errors. Raises InputError, also
-    if there are no pictures, and MachineError."""
+    the number of comparisons with pictures. `place`, the run's folder, is named in errors. `watch` is called
+    with the number of comparisons written so far. Raises InputError, also if there are no pictures, and
+    MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(source, place), 1):

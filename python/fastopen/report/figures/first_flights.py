@@ -16,7 +16,8 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """Draw PLTs by TLS session and HTTP version, a panel for each page and network; None for one row."""
+    """Draw PLTs by TLS session and HTTP version, a panel for each page and network; None if setups
+    differ neither in their session nor in using QUIC."""
     results = source.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
@@ -86,7 +87,7 @@ def round_trips_by_size(source: Source) -> Figure | None:
     results = source.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(source, cell))]
-    # Settings with the same round trips for all sizes share one panel.
+    # Combinations of settings with the same round trips for all sizes share one panel.
     points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
     rows, left = first_panels([row for row in found if row["panel"] in first.values()])

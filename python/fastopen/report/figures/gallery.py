@@ -1,4 +1,4 @@
-"""Collect the figures of a run: of the whole run, and of single loads."""
+"""Collect the figures of a run: those of the whole run, and those of single loads."""
 
 import re
 import unicodedata

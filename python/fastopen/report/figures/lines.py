@@ -18,8 +18,9 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(source: Source, along: Factor) -> Figure | None:
-    """Draw median page load times with intervals, a panel for each page and series; None if nothing varies.
-    Values that are not numbers, such as HTTP versions, are categories on the axis, without lines."""
+    """Draw median page load times with intervals over the factor `along`, in panels in which no other factor
+    varies; None if `along` does not vary. Values that are not numbers, such as HTTP versions, are categories
+    on the axis, without lines."""
     every: list[dict[str, Any]] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):

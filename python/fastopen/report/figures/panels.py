@@ -1,4 +1,4 @@
-"""Arrange small multiples: a panel for each page and series in which only one factor varies."""
+"""Arrange small multiples: panels of one page each, in which only one factor varies."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -25,7 +25,7 @@ def places_along(source: Source, axis: Factor) -> Iterator[tuple[Place, dict[str
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence if not all panels are shown, otherwise an empty string."""
+    """Return a sentence with the number of panels if not all are shown, otherwise an empty string."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 
@@ -47,8 +47,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Arrange one chart for each value of `field` in two columns. `view` draws it from an empty chart that is
-    limited to rows with this value, and from the value."""
+    """Arrange one chart for each value of `field` in two columns. `view` draws a chart from an empty chart,
+    which has only the rows with the value, and from the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)

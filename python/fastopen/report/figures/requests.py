@@ -143,8 +143,8 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return the drawing of `timing_breakdown` without its rows, so that charts that differ only in rows
-    share it. `names`: the labels of the requests."""
+    """Return the drawing of `timing_breakdown` without its rows, for all charts that differ only in rows.
+    `names`: the labels of the requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))

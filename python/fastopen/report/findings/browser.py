@@ -40,7 +40,7 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the contentful paints of each comparison, and on their saving by TFO in percent."""
+    """Yield a finding on the contentful paints of each comparison, and the percentage that TFO saves."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
@@ -94,7 +94,7 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of the known paint times of cells, and their savings by TFO."""
+    """Return a table of the paint times of cells, if known, and the percentages that TFO saves."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():

@@ -17,12 +17,12 @@ SEVERITY: Final = "answer"
 
 # The smallest difference that is printed as more than 0.0 ms.
 SHOWN_MS: Final = 0.05
-# The factors of remedies. Cells that differ in them belong to one row, so they are not in its name.
+# The factors of remedies. Cells that differ only in these share a row, whose name does not mention them.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """A cell's kind of certificates, and its settings that could compensate for large ones."""
+    """A cell's kind of certificates, and its settings that could compensate for large certificates."""
 
     kind: CertificateKind
     session: SessionStart
@@ -72,8 +72,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the page load times with `small` and with `large` certificates, and with each remedy for `large`
-    ones. None if a cell without remedies, of either kind, has no median."""
+    """Return the page load times with `small` certificates, with `large` ones, and with `large` ones and each
+    remedy. None if the page load time without a remedy is unknown for `small` or `large` certificates."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))

@@ -16,7 +16,7 @@ SEVERITY: Final = "answer"
 Key = tuple[str, str, str]
 """The HTTP version, TLS session and arm of a cell."""
 Flights = Mapping[Key, CellResult]
-"""Cells that differ only in their first flights, by first flight."""
+"""Maps first flights to cells that differ only in their first flights."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -39,7 +39,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Map values of factors that no verdict mixes to rows of cells that differ only in arm and `apart`."""
+    """Return rows of cells that differ only in their arm and the factors `apart`. Rows are grouped by a text
+    with the values of the factors that no verdict mixes."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Explain figures that would surprise a reader of the table."""
+"""Report explanations of figures that would surprise a reader of the table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -129,7 +129,7 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each arm with cells in which TFO saves nothing, as no SYN holds the ClientHello."""
+    """Yield a finding for each arm in which TFO saves nothing because ClientHellos do not fit into SYNs."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -196,7 +196,7 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data with cold cookies: first connections only request cookies."""
+    """Yield a finding if no SYN had data with cold cookies, since no connection could use a cookie yet."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -229,7 +229,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
         " than the round trips themselves."
     )
-    # For baselines, `where_slower` returns the reason why a shorter RTT makes a load slower.
+    # For cells without TFO, `where_slower` returns the reason why a shorter RTT makes a load slower.
     if why := where_slower(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
         cause = f"Over the shorter RTT{why}."
     details = (

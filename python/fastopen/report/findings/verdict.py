@@ -36,7 +36,7 @@ SEVERITY: Final = "answer"
 ROWS_IN_WORDS: Final = 6
 # If there are more pages, or more values of a factor, their number is given instead of their names.
 NAMES_IN_WORDS: Final = 3
-# Users do not notice a smaller saving, in percent of the page load time.
+# The smallest saving that users notice, in percent of the page load time.
 LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
@@ -83,8 +83,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a sentence if, of the preferred treatment, a larger share of loads did not finish than without
-    TFO, and some did; empty otherwise. Savings are those of the loads that finished."""
+    """Return a sentence if a larger share of loads did not finish with the preferred treatment than without
+    TFO, since savings do not include such loads; empty if no load with the treatment finished."""
     arm = treatments_of(results.experiment.arms)[0]
     (lost, loads), (usual, of_usual) = (
         (sum(cell.unfinished for cell in ones), sum(cell.loads for cell in ones))
@@ -108,12 +108,13 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return the verdict on all cells in words, with the effect of each arm. `because` is its reason."""
+    """Return the verdict on all cells in words, with the effect of each arm. `because` is a phrase with the
+    reason, which follows the verdict."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
     pages = len({cell.cell.page for cell in cells})
-    # Unless HTTP versions are recorded, all pages have the same, which the verdict on all pages states.
+    # If all pages share the HTTP versions, only the verdict on all pages names them.
     one_of_many = pages < len(results.pages)
     known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
     loaded = "" if known else f" ({as_loaded(results, cells)})"
@@ -203,8 +204,8 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def told_by_question(
     results: Results, cells: Sequence[CellResult], tell: Callable[[Sequence[CellResult]], Iterable[str]]
 ) -> list[str]:
-    """Return the texts that `tell` returns for each group of `questions_of`. Equal texts become one,
-    which follows the names of its groups unless it holds for all groups."""
+    """Return the texts that `tell` returns for each group of `questions_of`. Texts that several groups share
+    are returned once. The names of its groups precede a text, unless all groups share it."""
     questions = questions_of(results, cells)
     told = (
         (text, name) for name, of_question in questions.items() for text in dict.fromkeys(tell(of_question))
