@@ -20,6 +20,7 @@ from fastopen.analysis.comparison import (
     RunComparison,
 )
 from fastopen.common.grid import Column, Entry, Grid, Tone
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import (
     NBSP,
     capitalised,
@@ -139,7 +140,7 @@ def verdict_line(compared: RunComparison) -> str:
     ]
     evidence = f"; the evidence changed in {other} of {plural(len(cells), 'cell')}" if other else ""
     largest = max(cells, key=lambda cell: abs(_percent_of(cell)))
-    most = f"; most: {largest.name}: {_by(largest)}" if _percent_of(largest) else ""
+    most = f"; most: {largest.name}: {_plt_change(largest)}" if _percent_of(largest) else ""
     return f"B is {listed(parts)}{most}{evidence}."
 
 
@@ -147,7 +148,7 @@ def _percent_of(cell: CellChange) -> float:
     return 0.0 if cell.plt is None or cell.plt.percent is None else cell.plt.percent
 
 
-def _by(cell: CellChange) -> str:
+def _plt_change(cell: CellChange) -> str:
     """Return the change of a cell's page load time: `+44 ms (+3.1 %)`, or `not known`."""
     if cell.plt is None:
         return "not known"
@@ -165,7 +166,7 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
     cells = moved(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
-            yield f"{cell.name}, {_by(cell)}: {text}"
+            yield f"{cell.name}, {_plt_change(cell)}: {text}"
     if len(cells) > NAMED_MAX:
         yield f"{len(cells) - NAMED_MAX} more cells changed; --json and --html list all of them."
 
@@ -233,8 +234,7 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
     """Yield (line, tone) for each limit, then for each cell in which the limit does not hold."""
-    for limit in dict.fromkeys(check.limit for check in checks):
-        own = [check for check in checks if check.limit == limit]
+    for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
         failed = any(check.failed for check in own)
@@ -253,7 +253,7 @@ def check_words(check: LimitCheck) -> str:
         return f"{loads.invalid} of {loads.loads} loads of B are invalid"
     text = f"saving {nonzero_with_sign(found.difference)} points"
     if found.percent is not None:
-        text = f"PLT {_by(check.change)}"
+        text = f"PLT {_plt_change(check.change)}"
     if found.interval is None:
         return f"{text}; too few loads for an interval"
     if found.interval[0] != found.interval[1]:

@@ -42,7 +42,7 @@ def corpus_sentences(results: Results) -> Iterator[str]:
             f" {'are' if slower > 1 else 'is'} slower. {in_the_middle(one.savings)}{without}"
         )
         if one.strongest:
-            yield f"The saving {_goes_with(one.strongest[:NAMED])}."
+            yield f"The saving {_correlation_clause(one.strongest[:NAMED])}."
         elif one.correlations:
             yield "No known property of these pages correlates with the saving for certain."
 
@@ -100,7 +100,7 @@ def _judged(results: Results) -> list[Distribution]:
     return [one for one in results.distributions if one.arm.name == arms[0].name]
 
 
-def _goes_with(found: Sequence[Correlation]) -> str:
+def _correlation_clause(found: Sequence[Correlation]) -> str:
     """Return a clause such as `grows with hosts (+0.71, 95 % +0.62 to +0.79) and falls with depth (...)`."""
     intervals = ((one, " to ".join(with_sign(end, 2) for end in one.interval)) for one in found)
     named = grouped(
@@ -127,7 +127,7 @@ def _distribution_grid(results: Results) -> Grid:
         point = results.factors.point(one.comparison)
         cuts = list(entries(*map(with_sign, one.quantiles)))
         if one.median_interval is not None:
-            cuts[2] = Entry(cuts[2].text, aside=_ends(one.median_interval, 1))
+            cuts[2] = Entry(cuts[2].text, aside=_bracketed(one.median_interval, 1))
         counts = (one.effects.get(effect, 0) for effect in (Effect.REDUCES, Effect.NONE, Effect.INCREASES))
         rows.append(
             (
@@ -173,9 +173,9 @@ def _correlation(found: Correlation | None) -> Entry:
     if found is None:
         return Entry(MISSING)
     tone: Tone = "quiet" if found.sign == 0 else "good" if found.sign > 0 else "bad"
-    return Entry(with_sign(found.rho, 2), tone, _ends(found.interval, 2), value=found.rho)
+    return Entry(with_sign(found.rho, 2), tone, _bracketed(found.interval, 2), value=found.rho)
 
 
-def _ends(interval: tuple[float, float], digits: int) -> str:
+def _bracketed(interval: tuple[float, float], digits: int) -> str:
     low, high = interval
     return f"[{with_sign(low, digits)},{NBSP}{with_sign(high, digits)}]"

@@ -322,7 +322,7 @@ def sensitivity_grid(results: Results) -> Grid:
             )
             for name in UNKNOWNS
         ]
-        rows.append((*_heads(results, result), *savings, *moved, Entry(share(found.rest))))
+        rows.append((*_key_entries(results, result), *savings, *moved, Entry(share(found.rest))))
     columns = cell_columns("5 % of samples below", "median", "95 % below", *UNKNOWNS.values(), "rest")
     note = (
         "Saved, % of PLT; then Spearman's rank correlation of each input with it: near +1 or -1 only this"
@@ -356,7 +356,7 @@ def cold_grid(source: Source) -> Grid:
     """Return a table of the share of request times that handshakes take, a row for each network and setup."""
     rows = []
     for one in cold_requests(source):
-        aside = "" if one.interval is None else _ends(one.interval)
+        aside = "" if one.interval is None else _bracketed(one.interval)
         times = entries(*(f"{median(ms):.1f}" for ms in (one.all_ms, one.cold_ms, one.without_ms)))
         counts = entries(str(len(one.times_ms)), str(len(one.shares)))
         share_of_cold = Entry(f"{one.share:.1f}", aside=aside, value=one.share)
@@ -380,7 +380,7 @@ def evidence_grid(results: Results) -> Grid:
         part = result.syn_data_connections / result.connections if result.connections else None
         rows.append(
             (
-                *_heads(results, result),
+                *_key_entries(results, result),
                 _syn_data(result),
                 Entry(MISSING if part is None or not cell.arm.fast_open else share(part)),
                 known(measured, "{:.2f}".format),
@@ -406,7 +406,7 @@ def evidence_grid(results: Results) -> Grid:
 def invalid_grid(results: Results) -> Grid:
     """Return a table of the reasons for invalid loads and for repeated attempts."""
     rows = [
-        (*_heads(results, result), *entries(what, str(one.loads), one.kind, one.example))
+        (*_key_entries(results, result), *entries(what, str(one.loads), one.kind, one.example))
         for result in results.cells
         for what, reasons in (("invalid", result.reasons), ("done again", result.repeated))
         for one in reasons
@@ -454,11 +454,11 @@ def detail_grids(source: Source) -> list[Grid]:
     return [grid for grid in made if grid.rows]
 
 
-def _heads(results: Results, result: CellResult) -> tuple[Entry, ...]:
+def _key_entries(results: Results, result: CellResult) -> tuple[Entry, ...]:
     return entries(result.cell.page, results.factors.name(result.cell), result.cell.arm.name)
 
 
-def _ends(interval: tuple[float, float]) -> str:
+def _bracketed(interval: tuple[float, float]) -> str:
     return f"[{signed(interval[0])},{NBSP}{signed(interval[1])}]"
 
 
@@ -476,7 +476,7 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
         return Entry(text, tone, mark=mark)
     if result.interval is None:
         return Entry(text, aside="[n < 3]", mark=mark)
-    return Entry(text, tone, _ends(result.interval), mark)
+    return Entry(text, tone, _bracketed(result.interval), mark)
 
 
 def fixed_rates(results: Results) -> str:

@@ -14,13 +14,12 @@ def junit(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitChec
     suites = ET.Element("testsuites", name="fastopen compare")
     for one, of_one in zip(compared, checks, strict=True):
         suite = ET.SubElement(suites, "testsuite", name=one_line(one.after.place))
-        for check in of_one:
-            _case(suite, one, check)
         _count(suite, of_one)
-        properties = ET.Element("properties")
+        properties = ET.SubElement(suite, "properties")
         for name, value in (("reference", one.before.place), *((s.name, s.values) for s in one.settings)):
             ET.SubElement(properties, "property", name=one_line(name), value=one_line(value))
-        suite.insert(0, properties)
+        for check in of_one:
+            _case(suite, one, check)
     _count(suites, [check for of_one in checks for check in of_one])
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

@@ -231,10 +231,10 @@ def _setups(results: Results) -> Iterator[str]:
         )
     yield f"The origins answered with {settings}, and recorded think times multiplied by {scales}."
     if len(setups) > 1:
-        yield f"Tables have a row for each of {len(setups)} settings{_named(results)}."
+        yield f"Tables have a row for each of {len(setups)} settings{_setup_names(results)}."
 
 
-def _named(results: Results) -> str:
+def _setup_names(results: Results) -> str:
     """List the setups, `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if they are too many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:

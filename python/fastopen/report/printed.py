@@ -164,7 +164,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
         yield from _listeners(results.server_use, other_answers="wrong_bytes" in kinds)
     yield " ".join(column_notes(results))
     clock = listed([f"{CLOCKS[name]} time" for name in sorted(engines)])
-    yield f"Client {_ends(experiment)}, {clock}, seed {experiment.seed}."
+    yield f"Client {_clients_and_servers(experiment)}, {clock}, seed {experiment.seed}."
     if note := spread_note(experiment, results.cells):
         yield note
     compared = (cell for cell in results.cells if cell.improvement_percent is not None)
@@ -203,7 +203,7 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
         yield f"To the origins behind it {took} carried data in the SYN, in all loads with TFO upstream."
 
 
-def _ends(experiment: Experiment) -> str:
+def _clients_and_servers(experiment: Experiment) -> str:
     """Return the clients, with any profiles, and the external servers: `loader (browser), curl, server
     nginx`."""
     clients = (setup.client for setup in experiment.setups)

@@ -115,10 +115,10 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
         for label, (_, meaning) in LABELS.items()
         if label in used and meaning
     ]
-    lines += _beyond(results, found)
+    lines += _excessive_savings(results, found)
     of_page = slopes(found, results)
     pages = dict.fromkeys(one.comparison.page for one in found)
-    if times := [line for page in pages if (line := _of_times(page, found, of_page.get(page)))]:
+    if times := [line for page in pages if (line := _time_difference(page, found, of_page.get(page)))]:
         lines += [*times, "Their page, client or server may differ."]
     if (published := results.experiment.published) is not None and published.known:
         lines += ["Known about the source:", *(f"- {sentence}" for sentence in published.known)]
@@ -139,7 +139,7 @@ def agreement(found: list[Discrepancy]) -> str:
     return f"{opening} {capitalised(', '.join(counts))}." if counts else opening
 
 
-def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
+def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
     """Yield sentences on the NAMED largest published savings that exceed our upper bound or half of the
     published page load time, the largest first."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
@@ -147,18 +147,18 @@ def _beyond(results: Results, found: list[Discrepancy]) -> Iterator[str]:
     for one in worst:
         rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000
         bound = None if one.headline is None else one.headline.bound
-        ours = "" if bound is None else f"; in ours, handshakes in a row took {_trips(bound.ms, rtt_ms)}"
+        ours = "" if bound is None else f"; in ours, handshakes in a row took {_in_rtts(bound.ms, rtt_ms)}"
         yield (
             f"{one.comparison.page} {results.factors.where(one.comparison)}: theirs saves "
-            f"{_trips(one.theirs_saved_ms, rtt_ms)}{ours}."
+            f"{_in_rtts(one.theirs_saved_ms, rtt_ms)}{ours}."
         )
 
 
-def _trips(milliseconds: float, rtt_ms: float) -> str:
+def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
     return f"{milliseconds / 1000:.3g} s ({milliseconds / rtt_ms:.3g} RTTs)"
 
 
-def _of_times(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
+def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
     """Return a sentence if the published times without TFO, or their growth with the RTT, differ from the
     measured ones by more than OTHER_LOAD; otherwise an empty string."""
     parts = []

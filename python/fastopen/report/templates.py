@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fastopen.common.phrases import plural
@@ -34,14 +34,10 @@ def whole_page(template: str, *scripts: str, **content: Any) -> str:
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Return the environment of templates, in which an undefined name is an error."""
-
-    def found(name: str) -> str:
-        own = resources.files(package) / "assets" / name
-        return own.read_text(encoding="utf-8") if own.is_file() else asset(name)
-
+    """Return the environment for templates of `package`, which can include those of the report. An undefined
+    name in a template is an error."""
     made = Environment(
-        loader=FunctionLoader(found),
+        loader=ChoiceLoader([PackageLoader(one, "assets") for one in (package, HERE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -27,6 +27,15 @@ PLT_MS = {
     "resumed": {"off": 290.0, "cold": 290.0, "warm": 190.0},
     "early": {"off": 200.0, "cold": 200.0, "warm": 100.0},
 }
+# Loads in which 16 of 28 connections have no ticket for early data.
+TOO_FEW_TICKETS = FirstFlight(
+    client_hello_bytes=340,
+    secured_connections=28,
+    most_to_a_host=6,
+    resumed_connections=14,
+    early_connections=12,
+    first_byte_rtts=2.0,
+)
 
 
 def results(sessions: list[str], repeats: int = 1, engine: str = "virtual", **setup: Any) -> Results:
@@ -83,39 +92,23 @@ def test_rows_of_several_sessions_say_the_round_trips_to_the_first_byte() -> Non
 
 def test_connections_that_tickets_do_not_suffice_for_are_counted() -> None:
     found = results(["none", "early"])
-    flight = FirstFlight(
-        client_hello_bytes=340,
-        secured_connections=28,
-        most_to_a_host=6,
-        resumed_connections=14,
-        early_connections=12,
-        first_byte_rtts=2.0,
-    )
 
     def without_ticket(early: FirstFlight) -> list[Mapping[str, Value]]:
         flights = dict.fromkeys((one.cell.index for one in found.cells), early)
         shown = page_findings(replace(found, first_flights=flights), "small")
         return [one.figures for one in shown if one.kind == "tickets_run_out"]
 
-    assert without_ticket(flight) == [
+    assert without_ticket(TOO_FEW_TICKETS) == [
         {"connections_without": 16, "tickets": 2, "most_to_a_host": 6, "kept_by": "origin"}
     ]
-    assert without_ticket(replace(flight, early_connections=28)) == []
-    assert without_ticket(replace(flight, most_to_a_host=2)) == []
+    assert without_ticket(replace(TOO_FEW_TICKETS, early_connections=28)) == []
+    assert without_ticket(replace(TOO_FEW_TICKETS, most_to_a_host=2)) == []
 
 
 def test_tickets_that_a_client_does_not_keep_are_not_the_origins_to_send() -> None:
     chromium = {"kind": "chromium"}
     found = results(["early"], client=chromium, tls={"session": "early", "tickets": 6})
-    flight = FirstFlight(
-        client_hello_bytes=2029,
-        secured_connections=28,
-        most_to_a_host=6,
-        resumed_connections=14,
-        early_connections=12,
-        first_byte_rtts=2.0,
-    )
-    shown = page_findings(replace(found, first_flights={0: flight}), "small")
+    shown = page_findings(replace(found, first_flights={0: TOO_FEW_TICKETS}), "small")
     (ran_out,) = (one for one in shown if one.kind == "tickets_run_out")
     assert ran_out.figures == {
         "connections_without": 16,

@@ -25,7 +25,7 @@ EVIL = '</script><script>window.broken = 1</script><img src=x onerror="window.br
 
 
 def written(path: Path, *names: str) -> Path:
-    """Write a report of two pages, one of which has more requests than there is room for names."""
+    """Write a report of two pages, one of which has too many requests to show their names."""
     pages = [made_up_page(name, requests) for name, requests in zip(names, (12, 70), strict=True)]
     plan = made_up_plan(pages, (20, 100), repeats=6)
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
@@ -167,7 +167,7 @@ def test_loads_are_chosen_by_the_keyboard_alone(browser: Browser, report: Path) 
 
 def test_pointing_at_a_mark_shows_its_figures(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
-        # Beside the interval, which is in the middle of the bar.
+        # Point beside the interval, which is in the middle of the bar.
         page.locator('[data-figure="improvement"] svg path[aria-roledescription="bar"]').last.hover(
             position={"x": 4, "y": 4}
         )

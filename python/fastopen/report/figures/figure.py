@@ -51,7 +51,7 @@ class Figure:
         """Return the Vega-Lite specification with its data."""
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
-    def bare_spec(self, style: Style = PAPER) -> dict[str, Any]:
+    def bare_spec(self, style: Style) -> dict[str, Any]:
         """Return the Vega-Lite specification, which refers to its data by name."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
 

@@ -151,12 +151,12 @@ def _save_moving(title: str, films: list[Film], path: Path) -> None:
     """Write an animation with all loads side by side. Its last picture is shown for LAST_MS."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
-    pictures = [_at(title, films, moment).quantize(128) for moment in range(0, int(end) + step, step)]
+    pictures = [_frame(title, films, moment).quantize(128) for moment in range(0, int(end) + step, step)]
     durations = [*(step for _ in pictures[1:]), LAST_MS]
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=durations, loop=0)
 
 
-def _at(title: str, films: list[Film], moment_ms: int) -> Image:
+def _frame(title: str, films: list[Film], moment_ms: int) -> Image:
     """Draw the pictures that all loads show at one time, side by side."""
     size = _size(films, 2 * THUMBNAIL)
     canvas, draw = _canvas(title, GAP + len(films) * (size[0] + GAP), 3 * LINE + size[1] + GAP)

@@ -24,7 +24,7 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     every: list[dict[str, Any]] = []
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), along.name):
-            located = [(at, place) for place in curve.places if (at := _at(place, along)) is not None]
+            located = [(at, place) for place in curve.places if (at := _value(place, along)) is not None]
             if len({at for at, _ in located}) > 1:
                 panel = title_of(source, page, curve.name)
                 every += [{"panel": panel, **row} for at, place in located for row in _rows(at, place)]
@@ -44,7 +44,7 @@ def plt_along(source: Source, along: Factor) -> Figure | None:
     )
 
 
-def _at(place: Place, along: Factor) -> float | str | None:
+def _value(place: Place, along: Factor) -> float | str | None:
     values = place.numbers if along.kind in ("int", "float") else place.texts
     return values.get(along.name)
 

@@ -1,5 +1,6 @@
 """Arrange small multiples: panels of one page each, in which only one factor varies."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -64,11 +65,8 @@ def title_of(source: Source, page: str, name: str) -> str:
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
     """Return the number of panels side by side: as many as fit, if possible in whole rows for each page."""
-    of_page: dict[str, set[str]] = {}
-    for row in rows:
-        of_page.setdefault(row.get("page", ""), set()).add(row["panel"])
-    panels = sum(map(len, of_page.values()))
-    room = max(1, min(panels, most // (width + 40)))
-    each = max(map(len, of_page.values()))
+    panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
+    room = max(1, min(panels.total(), most // (width + 40)))
+    each = max(panels.values())
     even = [count for count in range(2, room + 1) if each > 1 and each % count == 0]
     return max(even, default=room)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fastopen.analysis.statistics import Results
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import listed, span
 from fastopen.contract import Tls
 from fastopen.contract.certificates import CHAIN_BYTES, CertificateKind
@@ -104,10 +105,7 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
         f" {span([ms for ms, _ in added], 'ms')} ({span([100 * ms / of for ms, of in added], '%')}) to page"
         f" load time compared with {small} ({CHAIN_BYTES[small]:,} bytes)"
     )
-    saved: dict[str, list[float]] = defaultdict(list)
-    for one in costs:
-        for remedy, ms in one.remedied_ms.items():
-            saved[remedy].append(one.large_ms - ms)
+    saved = grouped((remedy, one.large_ms - ms) for one in costs for remedy, ms in one.remedied_ms.items())
     by_verb = defaultdict[str, list[str]](list)
     for remedy, by in sorted(saved.items(), key=lambda entry: -max(entry[1])):
         if max(by) >= SHOWN_MS:

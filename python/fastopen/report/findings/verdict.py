@@ -183,7 +183,7 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
         return ""
     indices = {cell.cell.index for cell in found}
 
-    def parted(names: Sequence[str]) -> list[str]:
+    def names_apart(names: Sequence[str]) -> list[str]:
         """Return the distinct names of the cells in `found`; empty if there are more than NAMES_IN_WORDS, or
         if a cell outside `found` has one of them. `names` has one name for each of `cells`."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
@@ -193,10 +193,10 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
     words = {"rtt": "at", "network": "for"}
     for factor in results.factors.varying:
-        names = parted([factor.phrase_at(results.factors.point(cell.cell)) for cell in cells])
+        names = names_apart([factor.phrase_at(results.factors.point(cell.cell)) for cell in cells])
         if names:
             return f" {words.get(factor.name, 'with')} {listed(names)}"
-    if names := parted([cell.cell.page for cell in cells]):
+    if names := names_apart([cell.cell.page for cell in cells]):
         return f" for {listed(names)}"
     return f" in {len(found)} of {len(cells)} rows"
 

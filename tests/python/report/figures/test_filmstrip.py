@@ -34,7 +34,7 @@ def picture(colour: str, width: int = 480) -> str:
 
 
 def kept(folder: Path, frames: list[tuple[int, str]]) -> Path:
-    """Write a run whose loads show these pictures, each from this time in ms. Return its folder."""
+    """Write a run in which each load shows `frames` (time in ms, JPEG in Base64). Return its folder."""
     client = {"kind": "chromium", "filmstrip": True}
     plan = made_up_plan([made_up_page("p")], rtts_ms=(20,), repeats=1, setups=[{"client": client}])
     planned = plan.jobs[0]
