@@ -1,7 +1,6 @@
 """Render the sections of a report. A report file has all of them; `fastopen browse` requests them singly."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from markupsafe import Markup
@@ -29,14 +28,6 @@ Part = Literal["verdict", "results", "published", "answers", "evidence", "method
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 # If there are more pages, the subject gives their number instead of their names.
 NAMED_PAGES: Final = 4
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure, and its SVG drawing for readers without scripts."""
-
-    figure: Figure
-    svg: Markup
 
 
 def part_html(part: Part, source: Source) -> Markup:
@@ -125,5 +116,6 @@ def subject(results: Results) -> str:
     return "; ".join(parts)
 
 
-def drawn(figure: Figure) -> Drawn:
-    return Drawn(figure, Markup(inline_svg(figure, figure.name)))  # noqa: S704  # vl-convert escapes
+def drawn(figure: Figure) -> dict[str, Any]:
+    """Return the figure with its SVG drawing for readers without scripts, as templates need it."""
+    return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

@@ -65,7 +65,8 @@ def summarise_run(results: Results) -> Summary:
     verdicts = {found for cells in questions.values() if (found := verdict_of(results, cells)[0])}
     sentences = [verdict] if published else []
     if len(results.pages) > 1:
-        sentences += told_by_question(results, results.cells, partial(_sentences, results, arms))
+        told = told_by_question(results, results.cells, partial(_savings, results, arms))
+        sentences += [finding.sentence for finding in told]
     if Verdict.INVALID in verdicts:
         struck = results.cells if all_invalid(results.cells) else judged
         sentences += [line for _, _, line in invalid_lines(results, struck)]
@@ -83,12 +84,12 @@ def other_findings(results: Results, page: str) -> Iterator[Finding]:
             yield one
 
 
-def _sentences(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult]) -> Iterator[str]:
+def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult]) -> Iterator[Finding]:
     for arm in arms:
         known = [cell for cell in of_arm(cells, arm) if cell.improvement_percent is not None]
         if known:
-            yield _sentence(results, arm, known, named=arm is arms[0])
-    yield from deciding_sentences(results, cells)
+            yield Finding("saving", _sentence(results, arm, known, named=arm is arms[0]))
+    yield from (Finding("deciding_factor", text) for text in deciding_sentences(results, cells))
 
 
 def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:

@@ -11,10 +11,10 @@ from fastopen.common.phrases import time
 from fastopen.experiments import ARMS, ArmName
 from fastopen.pages import Page
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
+from fastopen.report.figures.requests import TIME
 from fastopen.report.figures.style import zoom
 
 QUANTITIES: Final = ("congestion window, kB", "bytes in flight, kB", "smoothed RTT, ms")
-TIME: Final = "ms since navigation start"
 # More points make a report slow without making lines clearer.
 POINTS_MAX: Final = 6000
 

@@ -19,12 +19,11 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield findings on the factor that matters most for the saving, for each group of `questions_of`."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
-    def tell(cells: Sequence[CellResult]) -> Iterator[str]:
+    def find(cells: Sequence[CellResult]) -> Iterator[Finding]:
         if text := " ".join(deciding_sentences(results, cells)):
-            yield text
+            yield Finding("deciding_factor", text)
 
-    for line in told_by_question(results, of_page, tell):
-        yield Finding("deciding_factor", line)
+    yield from told_by_question(results, of_page, find)
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:

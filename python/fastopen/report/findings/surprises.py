@@ -1,8 +1,8 @@
 """Report explanations of figures that would surprise a reader of the table."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -18,8 +18,9 @@ from fastopen.analysis.statistics import (
     syn_data_max,
 )
 from fastopen.analysis.statistics.loaded import http_of_rows
+from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, listed, plural
-from fastopen.experiments import Arm, ArmName, Comparison, Role, baseline_of, treatments_of
+from fastopen.experiments import Arm, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings import Finding
 from fastopen.report.findings.verdict import of_arm, told_by_question, where_of
@@ -42,15 +43,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     if warning := http_of_rows(results, of_page):
         yield Finding("http_differs", warning)
     yield from _hellos_do_not_fit(results, of_page)
-    of_sentence: dict[str, Finding] = {}
-
-    def tell(cells: Sequence[CellResult]) -> Iterator[str]:
-        for found in _of_question(results, cells):
-            yield of_sentence.setdefault(found.sentence, found).sentence
-
-    lines = told_by_question(results, of_page, tell)
-    for found, line in zip(of_sentence.values(), lines, strict=True):
-        yield replace(found, sentence=line)
+    yield from told_by_question(results, of_page, partial(_of_question, results))
     yield from _without_effect(results, of_page)
     for line in setups_slower(results, page):
         yield Finding("setup_slower", line)
@@ -259,18 +252,18 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
     """Apply the rules of `fastopen audit` to measured PLTs. Yield each finding with the name of its cell."""
     factors = results.factors
-    comparisons: dict[Comparison, dict[ArmName, CellResult]] = {}
-    for result in cells:
-        comparisons.setdefault(result.cell.comparison, {})[result.cell.arm.name] = result
-    printed, where = [], {}
+    comparisons = grouped((one.cell.comparison, one) for one in cells)
+    printed: list[PrintedCell] = []
+    where: list[str] = []
     for arm in treatments_of(results.experiment.arms):
-        for number, (comparison, by_arm) in enumerate(comparisons.items()):
+        for comparison, ones in comparisons.items():
+            by_arm = {one.cell.arm.name: one for one in ones}
             baseline, treatment = baseline_of(by_arm), by_arm.get(arm.name)
             if baseline is None or treatment is None or treatment.improvement_percent is None:
                 continue
             series = ", ".join(factors.phrases(comparison, factors.besides("rtt")))
             cell = PrintedCell(
-                line=number,
+                line=len(printed),
                 experiment=f"{arm.name}, {series}",
                 page=comparison.page,
                 rtt_ms=Decimal(factors.point(comparison).network.rtt_us) / 1000,
@@ -280,9 +273,9 @@ def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[Au
                 improvement=Decimal(f"{treatment.improvement_percent:.1f}"),
             )
             printed.append(cell)
-            where[cell.experiment, number] = f"{factors.where(comparison)}, {arm.name}"
+            where.append(f"{factors.where(comparison)}, {arm.name}")
     for finding in audit(printed):
-        yield finding, where[finding.cell.experiment, finding.cell.line]
+        yield finding, where[finding.cell.line]
 
 
 def _printed(milliseconds: float | None) -> Decimal:

@@ -1,6 +1,7 @@
 """State the verdict on a page or a run: how much TFO saves, in which cases, and why not in others."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastopen.analysis.statistics import (
@@ -202,18 +203,20 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 
 
 def told_by_question(
-    results: Results, cells: Sequence[CellResult], tell: Callable[[Sequence[CellResult]], Iterable[str]]
-) -> list[str]:
-    """Return the texts that `tell` returns for each group of `questions_of`. Texts that several groups share
-    are returned once. The names of its groups precede a text, unless all groups share it."""
+    results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
+) -> Iterator[Finding]:
+    """Yield the findings that `find` returns for each group of `questions_of`. Of findings with the same
+    sentence, only the first is yielded. The names of the groups precede a sentence that not all share."""
     questions = questions_of(results, cells)
-    told = (
-        (text, name) for name, of_question in questions.items() for text in dict.fromkeys(tell(of_question))
+    found = (
+        (finding.sentence, (name, finding))
+        for name, of_question in questions.items()
+        for finding in find(of_question)
     )
-    return [
-        text if len(names) == len(questions) else f"{capitalised('; '.join(names))}: {text}"
-        for text, names in grouped(told).items()
-    ]
+    for sentence, named in grouped(found).items():
+        names, first = dict.fromkeys(name for name, _ in named), named[0][1]
+        everywhere = len(names) == len(questions)
+        yield first if everywhere else replace(first, sentence=f"{capitalised('; '.join(names))}: {sentence}")
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
