@@ -45,6 +45,7 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
+    """Return the section on one comparison. The `first` one on a page is marked as its verdict."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts

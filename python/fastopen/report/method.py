@@ -41,9 +41,8 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     yield (
         "Page load time runs from navigation start to the load event. The improvement is the median over the"
         f" paired repeats of (PLT off - PLT on) / PLT off, signed{_certainty(results)}. A load counted as one"
-        " with TFO only if TCP_INFO of"
-        " its connections reported data in the SYN as acknowledged; loads whose evidence contradicted their"
-        " label are left out together with their pairs, and listed below."
+        " with TFO only if TCP_INFO of its connections reported data in the SYN as acknowledged; loads whose"
+        " evidence contradicted their label are left out together with their pairs, and listed below."
     )
     looked_up = any(network.names != "none" for network in experiment.networks)
     yield (

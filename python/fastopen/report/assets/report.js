@@ -37,7 +37,7 @@
     for (const part of [...viewsOf(spec), ...(spec.layer ?? [])]) if (part !== spec) yield* partsOf(part);
   }
 
-  // Returns an expression that breaks a title of more than `most` letters into two lines, after a comma or colon.
+  // Returns an expression that breaks a longer title into two lines, after a comma or colon.
   function titled(most) {
     const broken = `split(replace(datum.label, regexp('^(.{1,${most}}[,:]) '), '$1\\n'), '\\n')`;
     return `length(datum.label) > ${most} ? ${broken} : datum.label`;

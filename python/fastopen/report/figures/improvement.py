@@ -115,9 +115,8 @@ def published_comparison(source: Source) -> Figure | None:
     return Figure(
         name="published",
         title="Measured and published improvement",
-        caption=f"Published: {'; '.join(sources)}, computed from"
-        " its two times, so that a slowdown is below zero. Lines: 95 % interval of ours, or the range of"
-        f" 90 % of the samples.{note}",
+        caption=f"Published: {'; '.join(sources)}, computed from its two times, so that a slowdown is below"
+        f" zero. Lines: 95 % interval of ours, or the range of 90 % of the samples.{note}",
         alt_text="Improvement by TFO as measured and as published, for each page and network.",
         drawing=Drawing(side_by_side(rows, "page", _published_view).resolve_scale(x="shared")),
         rows=rows,

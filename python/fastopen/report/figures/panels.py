@@ -15,8 +15,8 @@ PANELS_MAX: Final = 24
 
 
 def places_along(source: Source, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each comparison of all pages with the fields that its rows share. `panel` is the title of their
-    panel, and `x` the comparison's value of the factor `axis`."""
+    """Yield each comparison of all pages with the fields that are the same in its data rows. `panel` is the
+    title of their panel, and `x` the comparison's value of the factor `axis`."""
     for page in source.results.pages:
         for curve in curves_of(source.results, source.places(page), axis.name):
             panel = title_of(source, page, curve.name)
