@@ -138,8 +138,9 @@ impl Observations<'_> {
             .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
     }
 
-    /// Returns true if the path drops all packets that this end waits for: packets of the host after it
-    /// accepted SYN data, or, if the connection was never established, the answers to a SYN with data.
+    /// Returns true if this end waits in vain because of the path. If SYN data was acknowledged, the path
+    /// drops the host's later packets. Otherwise, the connection was never established, because the path
+    /// prevents every connection whose SYN has data.
     fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {

@@ -89,7 +89,7 @@ impl Outcome {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
     pub plan: &'a LoadPlan,
-    /// The requested transactions, which are part of `plan`.
+    /// The transactions that the load should carry out (`plan.transactions`).
     pub asked: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
     /// The number of hosts.

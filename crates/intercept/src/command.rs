@@ -207,8 +207,9 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Runs until the command has ended; on the machine's network, until all processes under the filter have
-    /// ended. Returns the command's exit code.
+    /// Supervises the command until it has ended. If the command runs in this machine's network (not in a
+    /// world), also waits for all other processes under the seccomp filter to end. Returns the command's exit
+    /// code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;

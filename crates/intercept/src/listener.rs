@@ -77,12 +77,12 @@ impl Listener {
         }
     }
 
-    /// Answers a held call: the kernel runs it.
+    /// Lets the kernel execute a held system call.
     pub(crate) fn resume(&self, call: &Call) {
         self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    /// Answers a held call: it returns 0, and the kernel does not run it.
+    /// Makes a held system call return 0 without being executed.
     pub(crate) fn succeed(&self, call: &Call) {
         self.answer(call, 0);
     }

@@ -67,7 +67,8 @@ class ClientType:
     http_words: Mapping[str, str] = field(default_factory=dict)
     """Maps HTTP versions to the texts that replace HTTP in `command_line`, if not the versions themselves."""
     http_features: Mapping[str, str] = field(default_factory=dict)
-    """Maps HTTP versions that some builds lack to their names in the output of `--version`."""
+    """Maps each HTTP version that some builds of the client do not support to the feature name that
+    `--version` prints if the build supports it."""
     exit_codes: tuple[int, ...] = ()
     """Exit codes for HTTP errors. A load with such an exit code counts as complete, as with 0."""
     takes: frozenset[OwnSetting] = frozenset()

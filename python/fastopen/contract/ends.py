@@ -1,4 +1,4 @@
-"""Check that the settings of both ends are consistent, in jobs and in setups of experiments."""
+"""Check that the settings of the client and of the origins are compatible, in jobs and setups."""
 
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict

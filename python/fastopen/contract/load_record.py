@@ -80,7 +80,7 @@ class Evidence(RecordPart):
     this end closes it, so the end's own FIN is not counted."""
 
     syn_data_acked: bool
-    """True if data in the SYN was acknowledged."""
+    """True if TCPI_OPT_SYN_DATA is set: data in the SYN was acknowledged (client) or accepted (origin)."""
     options: Annotated[int, Field(ge=0, le=255)]
     """Flags TCPI_OPT_*."""
     fastopen_client_fail: Annotated[int, Field(ge=0, le=255)]

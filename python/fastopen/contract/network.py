@@ -115,10 +115,10 @@ class Network(Part):
     mtu_bytes: Annotated[int, Field(ge=576, le=1500)] = 1500
     """The largest IP packet. With IPv6, it must be at least 1280."""
     link: LinkMaker = "auto"
-    """The implementation of the link: the world program with its link model, or the kernel's `netem` and
-    `tbf`, which have no traces, jitter or extra RTTs of hosts. `auto` is the program on the engine `host`. On
-    `virtual`, it is the kernel if both would give the same result to the microsecond, which excludes an AQM.
-    With a `path`, it is always the program. The world's record shows the choice."""
+    """The implementation of the link. `program`: the link model of fastopen's Rust program. `kernel`: Linux's
+    `netem` and `tbf`, without traces, jitter, `drr` or extra RTTs of hosts. `auto`: `program` on the engine
+    `host`; on `virtual`, `kernel` if it delays every packet exactly as the link model does (never with an
+    AQM), otherwise `program`. A `path` always requires `program`. The world's record shows the choice."""
     cross: Annotated[dict[Way, Traffic], Field(min_length=1)] | None = None
     """Traffic that shares the link with each load, by direction: `bulk`, a TCP flow that always has data to
     send. Each load has a new flow, which starts 4.096 s before the load. The direction must have a rate or a

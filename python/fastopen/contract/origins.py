@@ -159,8 +159,8 @@ class Tls(Part):
     on a later connection (RFC 9000 section 8.1.3). Without a token, the origin sends at most three times the
     bytes that it has received, and then waits for the client's next flight."""
     retry: bool = False
-    """True if an origin answers a QUIC client without an address token with a Retry (RFC 9000 section 8.1.2),
-    which takes a round trip."""
+    """True if an origin sends a Retry (RFC 9000 section 8.1.2) to each QUIC client that presents no address
+    token. The Retry costs one round trip."""
     early_data_rejected: bool = False
     """True if origins reject early data, which clients then send again after the handshake."""
     ticket_state: TicketState = "valid"

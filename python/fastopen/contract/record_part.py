@@ -38,11 +38,11 @@ class LinkUse(RecordPart):
     queue_bytes_max: Count | None
     """The largest number of bytes in the queue; null if the kernel's link does not report it."""
     late_us_p50: Count
-    """The median time by which packets were released after they were due."""
+    """The median time by which packets were released after they were due, in microseconds."""
     late_us_p99: Count
-    """The 99th percentile of the time by which packets were late."""
+    """The 99th percentile of the time by which packets were released after they were due, in microseconds."""
     late_us_max: Count
-    """The maximum of the time by which packets were late."""
+    """The longest time by which a packet was released after it was due, in microseconds."""
 
 
 class Link(RecordPart):

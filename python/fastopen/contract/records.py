@@ -29,7 +29,7 @@ class MeasuredRtt(RecordPart):
     expected: Count
     """The job's RTT plus the transmission time of the probe's own packets."""
     median: Count
-    """The median of the measured RTTs."""
+    """The median RTT of the answered probes (TCP handshakes), including the probes' transmission time."""
     samples: Count
     """The number of probes that were answered."""
 
@@ -45,7 +45,7 @@ class MeasuredRate(RecordPart):
     asked: Count | None
     """The job's rate; null: no limit."""
     median: Count | None
-    """The median of the measured rates; null: not measured."""
+    """The rate of a train of packets that crossed the link; null: not measured."""
 
 
 class Measured(RecordPart):

@@ -11,10 +11,11 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile(Closing):
-    """An unnamed file of bodies and heads, whose descriptor worlds inherit. Use it as a context manager."""
+    """An unnamed file with recorded bodies and response heads. Worlds inherit its file descriptor. Use it as
+    a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
-        """Write the file, unless there are no bodies. Raises MachineError."""
+        """Write the file, unless there are no bodies. Raises MachineError if it cannot be written."""
         self._offsets: dict[str, dict[int, dict[str, int]]] = {}
         self._pages: dict[str, Page] = {}
         self._file = temporary_file() if any(bodies.values()) else None

@@ -32,8 +32,9 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return a copy of the job with absolute paths of its server and client programs, because the PATH of the
-    world may differ. Also set the client's `isolate` and `exit_codes`. Raises MachineError."""
+    """Return a copy of the job with absolute paths of its server and client programs, because a world may
+    have another PATH. Set the client's `exit_codes` to those of its type, and `isolate` to True if the client
+    is a known program from /usr. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -53,13 +54,15 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the path of a server's program, from PATH or from SERVER_FOLDERS. Raises MachineError."""
+    """Return the path of a server's program, from PATH or from SERVER_FOLDERS. Raises MachineError if it is
+    not found."""
     found = shutil.which(words[0]) or shutil.which(words[0], path=SERVER_FOLDERS)
     return _absolute(found, "server", words[0], "install it, or give its path")
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each command line to the SHA-256 of its program and of the files it names. Raises MachineError."""
+    """Map each command line to the SHA-256 of its program and of the files it names. Raises MachineError if a
+    program is not found."""
     described = {}
     for words in servers:
         if words is not None:
@@ -70,7 +73,7 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
     """Map the label of each external client to its version, or to its program's path and SHA-256 if fastopen
-    does not know the client. Raises MachineError."""
+    does not know the client. Raises MachineError if a program is not found or does not print its version."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

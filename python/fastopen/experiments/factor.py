@@ -69,7 +69,8 @@ class Factor:
     """Heading of the column in tables, with the unit. Empty if an experiment can have only one value of the
     factor, so that tables have no column for it."""
     phrase: str = ""
-    """Text in sentences, in which `{}` stands for the value's text; by default the title and the value."""
+    """Template for naming the factor and its value in a sentence; `{}` stands for the value's text. The
+    default is the title followed by the value."""
     called: str = ""
     """Name for users, if the header is too short to be a name."""
     full: str = ""
@@ -79,7 +80,7 @@ class Factor:
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Phrases for certain values. A key is the text of the value in a column of a table."""
     label: str = ""
-    """Text in ids of jobs, in which `{}` stands for the value's text; by default the phrase with hyphens."""
+    """Template for ids of jobs; `{}` stands for the value's text. The default is `template` with hyphens."""
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
@@ -191,7 +192,7 @@ class Factor:
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
-        """Return the value in base units, checked by the contract. Raises UnitError."""
+        """Return the value in base units, checked by the contract. Raises UnitError if it is invalid."""
         value = self.quantity.read(written)
         if not self.quantity.in_contract(value):
             return value
@@ -236,7 +237,7 @@ class Factor:
 
     @property
     def template(self) -> str:
-        """Return the phrase, in which `{}` stands for the value's text."""
+        """Return `phrase`, or its default if it is empty."""
         return self.phrase or f"{self.title} {{}}"
 
     @property

@@ -169,7 +169,7 @@ class Page(BaseModel):
     model_config = _CONFIG
 
     format: Literal["fastopen-page/1"]
-    """The version of the format."""
+    """The name and version of the page format."""
     name: Annotated[Line, Field(min_length=1)]
     """The name of the page in tables and files."""
     url: Url
@@ -314,7 +314,7 @@ def page_of_hosts(
 
 
 def parse_page(data: object, place: str) -> Page:
-    """Parse a page from decoded JSON. Raises InputError; `place` is the file that the error names."""
+    """Parse a page from decoded JSON. Raises InputError, which names the file `place`, if it is invalid."""
     if not isinstance(data, Mapping):
         raise InputError("not a page", place, f'write a JSON object with "format": "{FORMAT}"')
     try:

@@ -246,7 +246,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the change that the limit checks, with its interval; if unknown, the number of invalid loads."""
+    """Return text with the change in PLT or saving to which the limit applies, and its confidence interval.
+    If the change is unknown, return text with the number of invalid loads of run B."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -34,7 +34,8 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The outcome of an execution."""
+    """The result of executing a run: the reason for an early stop, the faults of jobs, the number of captured
+    packets that were dropped, and the duration."""
 
     interrupted: bool = False
     out_of_time: bool = False

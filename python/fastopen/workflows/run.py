@@ -125,7 +125,7 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """A run that was executed until its end or an interruption, as a context manager."""
+    """A run that has finished or was stopped early, and its results. Use it as a context manager."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
@@ -147,8 +147,9 @@ def run_experiment(
 ) -> ExecutedRun:
     """Start a run of the experiment, or resume the run in `options.output`, and execute it.
 
-    On KeyboardInterrupt, stop and keep the finished loads. Raises InputError, also if the folder holds a run
-    of another experiment, and MachineError. Loads that were finished before an error are kept."""
+    On KeyboardInterrupt, stop and keep the finished loads. Raises InputError if the experiment, its pages or
+    the options are not valid together, or if the folder holds a run of another experiment; MachineError if
+    this machine cannot execute the run. Loads that were finished before an error are kept."""
     if not imported:
         raise InputError("the inputs contain no page")
     if options.watched.packets and options.output is None and not options.keep:
@@ -203,7 +204,8 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Return the precision that a text such as `1%` requests; None without a text. Raises InputError."""
+    """Return the precision that a text such as `1%` requests; None without a text. Raises InputError if the
+    text is invalid or 0 %, or if `max_repeats` is below `repeats`."""
     if text is None:
         return None
     try:
@@ -224,7 +226,8 @@ def resume_run(
     """Run the remaining loads of a kept run, if any, and return its results.
 
     Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
-    `options.inputs`, or else from the run's own inputs. Raises InputError and MachineError."""
+    `options.inputs`, or else from the run's own inputs. Raises InputError if the run cannot be read or its
+    recorded bodies have changed; MachineError if this machine cannot execute the run."""
     RunStore.put_in_order(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         kept = store.options.get("until")
@@ -259,7 +262,8 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run. With `until`, add repeats until the requested precision or the maximum is reached."""
+    """Execute a run. If `run.options.until` is set, add repeats until every interval is narrow enough or the
+    maximum number of repeats is reached."""
     store, until = run.store, run.options.until
 
     def more_jobs() -> Sequence[PlannedJob]:

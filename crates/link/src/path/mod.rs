@@ -87,7 +87,7 @@ impl Behaviour {
 pub struct PathRule {
     /// The behaviour.
     pub behaviour: Behaviour,
-    /// The addresses of the hosts; `None` for all hosts.
+    /// The addresses of the hosts behind the middlebox; `None` if all hosts are behind it.
     pub hosts: Option<BTreeSet<IpAddr>>,
 }
 

@@ -214,7 +214,8 @@ mod tests {
         });
     }
 
-    /// Sends datagrams to the address `own` of a server that listens on all addresses, and a reply.
+    /// Checks that a server bound to `any` receives a client's datagrams sent to `own` in order, with ECN
+    /// mark and destination address, and that its reply arrives from `own`.
     async fn exchange(any: IpAddr, own: IpAddr) {
         let any = SocketAddr::new(any, 0);
         let server = Datagrams::bind(any, None).expect("it binds");

@@ -32,8 +32,9 @@ pub mod tls;
 /// The job of a load, and the parts of its world that a client needs.
 pub struct Loading<'a> {
     pub job: &'a Job,
-    /// The policy of the page scheduler, which only the loader uses. Synthetic bodies contain its phases and
-    /// processing times for other clients, and Chromium's driver reads its `processing_scale`.
+    /// The policy of the page scheduler. The loader follows all of it. Chromium's driver uses only its
+    /// `processing_scale`. For other clients, synthetic bodies are generated from the same job policy: its
+    /// phases and processing times.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],

@@ -36,9 +36,9 @@ const FREE_CLOCK: &str = "free-clock";
 const START_NS: u64 = 1_000_000_000_000_000_000;
 /// Environment variable for the maximum real time between records or output of a kernel, in seconds.
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
-/// Maximum real time of a packetdrill script, in seconds.
+/// Maximum real time for which a packetdrill script may write nothing, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// Maximum time for which a command may write nothing, in seconds of real time.
+/// Maximum real time for which a command may write nothing, in seconds.
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
 const COMMAND_BYTES: u64 = 1 << 30;

@@ -232,7 +232,7 @@ class _Walk:
     cursor_ns: int
     segments: list[Segment] = field(default_factory=list)
     ready: list[Span] = field(default_factory=list)
-    """The spans of time that requests on the path spent in a queue."""
+    """The spans in which requests on the path were queued and only waited for a free connection."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
         """Add a segment from `start_ns` to the cursor and move the cursor there, if `start_ns` is earlier."""

@@ -39,7 +39,8 @@ NUMBER_LENGTH_MAX: Final = 40
 
 @dataclass(frozen=True)
 class FlightKind:
-    """A kind of connection, and its fewest round trips from opening it to the first byte of the response."""
+    """A kind of connection, and the minimum number of round trips from its start to the first byte of the
+    response."""
 
     name: str
     round_trips: int

@@ -159,7 +159,9 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Return the waits that differ between the median loads, and the reason if the second took longer."""
+    """Return the waits that differ between the median loads of the two cells, and the reason why the load of
+    `new` took longer. The reason is empty if the load did not take longer, if the pages differ, or if no
+    reason was found."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

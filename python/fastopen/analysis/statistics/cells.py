@@ -67,7 +67,7 @@ class CellResult:
     connections: int
     """The number of connections in all valid loads."""
     syn_data_connections: int
-    """The number of these connections that carried data in their SYN."""
+    """The number of connections in all valid loads that carried data in their SYN."""
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None

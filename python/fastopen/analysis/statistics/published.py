@@ -1,7 +1,7 @@
 """Compare published figures with measured figures, cell by cell, and label the differences.
 
-Wrong units and swapped columns of published times have been corrected. Labels also mark printed percentages
-that do not agree with these times.
+Use the published times after correction of wrong units and swapped columns (see PublishedCell). A label also
+marks a printed percentage that does not agree with the corrected times.
 """
 
 from collections import defaultdict
@@ -38,7 +38,8 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A published cell, with the measured baseline and preferred treatment; None if an arm was not loaded."""
+    """A published cell and the measured cells to compare with it: `baseline` (without TFO) and `headline`
+    (the preferred arm with TFO). Each is None if its arm was not loaded."""
 
     comparison: Comparison
     theirs: PublishedCell

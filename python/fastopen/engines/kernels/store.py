@@ -65,7 +65,8 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the installed kernel with this name (never a path) and SHA-256. Raises MachineError."""
+    """Return the kernel with this name (never a path) and SHA-256. Raises MachineError if it is not installed
+    or is damaged."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
@@ -75,7 +76,8 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 def remove(name: str) -> Path:
     """Remove the kernel or damaged folder with this name, or the only one whose name begins with `name`.
-    Return its folder. Raises MachineError."""
+    Return its folder. Raises MachineError if there is none, if several match, if it belongs to a package, or
+    if it cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {entry.folder.name: entry.folder for entry in damaged}
@@ -122,7 +124,8 @@ def _named(asked: str | None) -> Kernel:
 
 
 def _only(asked: str, names: list[str]) -> str:
-    """Return the name that equals `asked`, or the only one that begins with it. Raises MachineError."""
+    """Return the name that equals `asked`, or the only name that begins with it. Raises MachineError if there
+    is no such name, or if several names begin with `asked`."""
     if asked in names:
         return asked
     meant = [name for name in names if asked and name.startswith(asked)]
@@ -135,7 +138,8 @@ def _only(asked: str, names: list[str]) -> str:
 
 
 def _at(path: Path, *, of_variable: bool) -> Kernel:
-    """Return the kernel whose program or folder is at `path`. Raises MachineError if none is there."""
+    """Return the kernel whose program or folder is at `path`. Raises MachineError if none is there; with
+    `of_variable`, the error names FASTOPEN_KERNEL as the source of the path."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())

@@ -105,7 +105,9 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Return (target, edge) of each reference, in text order. Add to `linked` and `alternatives`."""
+        """Parse the text of a document or stylesheet. Return (target, edge) for each reference to another
+        exchange, in text order. Add the targets of links to `linked`, and other URLs that lead to the same
+        response to `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:

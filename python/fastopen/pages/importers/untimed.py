@@ -28,11 +28,13 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each recorded URL in `roots`, or else for each root from `find_roots`.
+    """Return a page for each URL in `roots` that was recorded, or if there is none, for each root that
+    `find_roots` selects. A page contains its root and all exchanges to which the root leads by redirects and
+    references. `resolve` maps a reference to a URL.
 
-    With `complete`, an exchange to which nothing refers is added to the page of its Referer, or else to the
-    page whose root was recorded last before it. Parts of other pages and repeated requests are left out.
-    Raises InputError.
+    With `complete`, also add each exchange to which nothing refers: to the page that contains its Referer, or
+    else to the page whose root was recorded last before it. Leave out repeated requests and exchanges of
+    pages that are not returned. Raises InputError if there are no exchanges, or if a page is too large.
     """
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")

@@ -16,8 +16,9 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(source: Source) -> Figure | None:
-    """Draw PLTs by TLS session and HTTP version, a panel for each page and network; None if setups
-    differ neither in their session nor in using QUIC."""
+    """Draw page load times by TLS session and HTTP version, with one panel for each page and combination of
+    other factors. Return None if there is nothing to draw, or if all setups with TLS have the same session
+    and all or none of them use only QUIC."""
     results = source.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}

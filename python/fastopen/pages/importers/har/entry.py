@@ -45,8 +45,10 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of an entry; None, counted in `notes`, if no load can repeat it. A missing start is
-    replaced by the start of the `previous` entry, or else by `page_start`. Raises InputError."""
+    """Return the exchange of a HAR entry. Return None, and count the reason in `notes`, if a load cannot
+    repeat the entry. If the entry has no start time, use `previous` (the start of the entry before it), or
+    else `page_start`. Raises InputError if the entry is not an object, or if its request, URL or response is
+    missing or invalid."""
     parts = _parts(raw, place)
     raw = parts.entry
     status = int(coerce.number(parts.response.get("status")) or 0)
