@@ -205,7 +205,7 @@ def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path)
     assert isinstance(said.exception, InputError)
     assert "unknown format 'gif'" in str(said.exception)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a file; give a folder"):
         write_figures([], tmp_path / "file", ["svg"])
 
 
