@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::support::{image, job, list, network, number, page, root, run, with, with_syn_data};
-use crate::virtual_time::on_each_engine;
+use crate::support::{Run, image, job, list, network, number, page, root, run, with, with_syn_data};
+use crate::virtual_time::{exactly, on_each_engine};
 
 #[test]
 fn hosts_with_odd_names_and_ports_are_reached() {
@@ -124,14 +124,19 @@ fn a_single_threaded_host_serves_its_connections_one_after_another() {
     let slow = |url: &str| with(image(url, 1000), json!({"server_think_us": 50_000}));
     let images = [slow("http://a.test/1"), slow("http://a.test/2"), slow("http://b.test/1")];
     let page = page(&[&[root(1000)][..], &images].concat());
-    let page_load_ms = |single_threaded: bool| {
+    let asked = |single_threaded: bool| {
         let origins = json!({"origins": {"single_threaded": single_threaded}});
-        let run = run(&with(job(&page, &network(2000), &["tcp"]), origins));
-        run.valid("tcp")["plt_ns"].as_f64().expect("the page was loaded") / 1e6
+        with(job(&page, &network(2000), &["tcp"]), origins)
     };
+    let page_load_ms = |run: &Run| run.valid("tcp")["plt_ns"].as_f64().expect("it was loaded") / 1e6;
     // The second image of a.test waits for the first. That of b.test does not wait.
-    let (at_once, in_turn) = (page_load_ms(false), page_load_ms(true));
-    assert!((at_once - 58.0).abs() < 20.0 && (in_turn - 108.0).abs() < 20.0, "{at_once} and {in_turn} ms");
+    for run in on_each_engine(&asked(true)) {
+        assert!(page_load_ms(&run) > 104.0, "{} ms", page_load_ms(&run));
+    }
+    if let (Some(at_once), Some(in_turn)) = (exactly(&asked(false)), exactly(&asked(true))) {
+        let (at_once, in_turn) = (page_load_ms(&at_once), page_load_ms(&in_turn));
+        assert!((at_once - 58.0).abs() < 1.0 && (in_turn - 108.0).abs() < 1.0, "{at_once}, {in_turn} ms");
+    }
 }
 
 #[test]
