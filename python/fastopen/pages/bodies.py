@@ -66,6 +66,9 @@ class RecordedBodies(Mapping[int, bytes]):
     def __len__(self) -> int:
         return len(self._stored)
 
+    def without_heads(self) -> RecordedBodies:
+        return RecordedBodies(self._stored)
+
     def lengths(self) -> dict[int, int]:
         """Map each index to the length of its body in bytes, without reading the bodies."""
         return {index: stored.length for index, stored in self._stored.items()}

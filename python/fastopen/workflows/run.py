@@ -25,6 +25,7 @@ from fastopen.experiments import (
 )
 from fastopen.experiments.factors import BY_NAME
 from fastopen.pages import ImportedPage, Page, load_chosen
+from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.runs import (
     NOTHING_ELSE,
@@ -337,7 +338,13 @@ def _body_sizes(page: Page) -> list[tuple[str, int]]:
 
 
 def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    return {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
+    """Map the name of each page to its recorded bodies, with response heads only if the origins send them."""
+    heads = any(setup.origins.bodies == "recorded" for setup in plan.experiment.setups)
+    each = {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
+    return {
+        name: one.without_heads() if isinstance(one, RecordedBodies) and not heads else one
+        for name, one in each.items()
+    }
 
 
 def check_hosts(

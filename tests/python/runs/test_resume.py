@@ -1,6 +1,7 @@
 """Runs that stop before their end for any reason: no load is lost or done twice, and nothing is left."""
 
 import ctypes
+import hashlib
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,12 +24,15 @@ from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import Plan, make_plan
+from fastopen.experiments.asked import toml_file
+from fastopen.experiments.spec import experiment_of
 from fastopen.experiments.variation import Variation
-from fastopen.pages import Page
+from fastopen.pages import Page, load_chosen
 from fastopen.pages.bodies import BodyStore, RecordedBodies
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
 from fastopen.runs.resume import bodies_digests, check_bodies
 from fastopen.runs.store import DiskSync
+from fastopen.workflows.run import bodies_of
 from runs.forked import forked
 
 MakePlan = Callable[..., Plan]
@@ -331,6 +336,20 @@ def test_other_recorded_bodies_or_heads_are_refused() -> None:
     for other in (recorded(b"olleh", b"a: b"), recorded(b"hello", b"a: c"), recorded(b"hello", b"")):
         with pytest.raises(InputError, match="other recorded bodies"):
             check_bodies(kept, other, "run")
+
+
+def test_heads_count_only_if_origins_send_them() -> None:
+    (imported,) = load_chosen(["one-request"], None)
+    body = b"x" * imported.page.resources[0].body_bytes
+    with_head = replace(imported, bodies=RecordedBodies({0: BodyStore().add(body)}, {0: b"a: b"}))
+
+    def digest(**changes: dict[str, str]) -> str:
+        document = {"name": "x", "pages": ["one-request"], "network": {"rtt": "20ms"}, **changes}
+        plan = make_plan(experiment_of(document, toml_file(Path("x.toml"))), [imported.page], "host")
+        return bodies_digests(bodies_of(plan, [with_head]))[imported.page.name]
+
+    assert digest() == hashlib.sha256(b"0 %d\n" % len(body) + body).hexdigest()
+    assert digest(client={"kind": "chromium"}, origins={"bodies": "recorded"}) != digest()
 
 
 HAR = {
