@@ -43,12 +43,7 @@ def check_ends(
             keys = ("origins.server", "tls.version", "transports")
             raise conflict("an external server works only without TLS", clear_only, *keys)
     if origins.quic:
-        _check_quic(tcp, tls, _without("3", origins))
-
-
-def _without(version: str, origins: Origins) -> str:
-    """Return a remedy that avoids this version of HTTP, or the hosts that speak it."""
-    return "--http=1.1" if origins.http == version else f"drop --http{version}-hosts"
+        _check_quic(tcp, tls, origins.without("3"))
 
 
 def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:
@@ -64,7 +59,7 @@ def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:
 def _check_version(client: Client, origins: Origins, version: str, *, clear: bool) -> None:
     label, can = client.label, client.type
     key = "origins.http" if origins.http == version else f"origins.http{version}_hosts"
-    ending = _without(version, origins)
+    ending = origins.without(version)
     message = f"fastopen runs {label} with HTTP/{any_of(sorted(can.http_versions))}, not with HTTP/{version}"
     require(client, lambda one: version in one.http_versions, message, ending, key)
     if clear and version not in can.http_in_the_clear:

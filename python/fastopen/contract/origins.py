@@ -105,6 +105,10 @@ class Origins(Part):
         """Return True if every host uses QUIC over TLS, so arms with TFO are left out: QUIC has no SYN."""
         return self.http == "3"
 
+    def without(self, version: str) -> str:
+        """Return a remedy that avoids this version of HTTP, or the hosts that speak it."""
+        return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
+
     @property
     def closes(self) -> bool:
         """Return True if origins close each connection after its response."""
@@ -117,7 +121,8 @@ class Origins(Part):
         if self.multiplex and not self.keep_alive:
             raise conflict(message, "use --keep-alive=off instead", *versions, "origins.keep_alive")
         if self.multiplex and self.single_threaded:
-            raise conflict(message, "use --http=1.1", *versions, "origins.single_threaded")
+            remedy = f"use --single-threaded=off, or {self.without(self.versions[0])}"
+            raise conflict(message, remedy, *versions, "origins.single_threaded")
         return self
 
     @model_validator(mode="after")

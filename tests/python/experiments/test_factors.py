@@ -254,6 +254,11 @@ def with_names(text: str) -> str:
             {"http": "2", "origins_keep_alive": "off"},
             "HTTP/2 keeps the connections of origins open; use --keep-alive off",
         ),
+        ({"http": "2", "single_threaded": "on"}, "open; use --single-threaded off, or --http 1.1"),
+        (
+            {"http3_hosts": "a.test", "single_threaded": "on", "tls": "1.3"},
+            "open; use --single-threaded off, or drop --http3-hosts",
+        ),
         (
             {"link": "kernel", "extra_rtt": ["a.test=20ms"]},
             "no traces, jitter, drr or extra RTTs of hosts; use --link program",
