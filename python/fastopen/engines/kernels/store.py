@@ -119,7 +119,7 @@ def _named(asked: str | None) -> Kernel:
         return by_name[_only(asked, list(by_name))]
     if not usable:
         broken = f"; {damaged[0].reason}" if damaged else ""
-        raise MachineError(f"no kernel for --engine virtual is installed{broken}", f"run {BUILD_IT}")
+        raise MachineError(f"no kernel for virtual time is installed{broken}", f"run {BUILD_IT}")
     return usable[0]
 
 

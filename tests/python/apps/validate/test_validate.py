@@ -130,7 +130,7 @@ def test_a_connection_that_was_never_used_is_no_evidence(
 def test_without_a_kernel_the_remedy_is_named() -> None:
     done = fastopen()
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith("no kernel for --engine virtual is installed; run fastopen kernel build\n")
+    assert done.stderr.endswith("no kernel for virtual time is installed; run fastopen kernel build\n")
 
 
 @pytest.mark.e2e
