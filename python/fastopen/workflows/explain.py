@@ -518,7 +518,7 @@ class _Row:
         """Begin to fit the page to its shortest published time without TFO and to another one: the longest,
         or for `hosts` the second, because a long one may have met a timeout."""
         order = sorted(theirs, key=lambda network: theirs[network].off_ms)
-        self.fitted_to = (order[0], order[1 if self.setting.fitted == "hosts" else -1])
+        self.fitted_to = (order[0], order[:2][-1] if self.setting.fitted == "hosts" else order[-1])
         self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
@@ -529,7 +529,7 @@ class _Row:
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
         (short, long), (wanted_short, wanted_long) = (fmean(one) for one in taken), self._wanted
-        networks = [self.setting.experiment.networks[network] for network in self.fitted_to]
+        networks = [self.setting.off.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
             # The number of round trips in a row grows with the number of objects. The time that does not

@@ -86,7 +86,7 @@ def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return the archives for each round of the search for a new enough kernel. `release` is a code name.
 
     The first round has the backports for this release and newer ones: short lists with the newest kernels.
-    The second adds `archives` and the newer releases themselves. A suite that does not exist is no error."""
+    The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]

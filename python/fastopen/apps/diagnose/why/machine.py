@@ -35,7 +35,7 @@ class LocalListener:
     address: str
     port: int
     queue: int | None
-    """The option TCP_FASTOPEN: the limit of connections with SYN data in their handshake. 0 is no TFO."""
+    """The option TCP_FASTOPEN: the limit of connections with SYN data in their handshake. 0 means no TFO."""
     mptcp: bool = False
     able: bool = True
     """False if the socket uses MPTCP, for which this kernel has no Fast Open (before Linux 6.2)."""
