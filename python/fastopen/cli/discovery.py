@@ -100,7 +100,7 @@ def _in_one_line() -> Iterator[None]:
         if isinstance(error.__context__, ValidationError):
             raise input_error(error.__context__, found.param.opts[0]) from None
         message, _, near = found.format_message().rstrip(".").partition(". Did you mean ")
-        message = EXTRA.sub(r"Unexpected argument \1", message)
+        message = EXTRA.sub(lambda extra: f"Unexpected argument{'s' * (' ' in extra[1])} {extra[1]}", message)
         remedy = f"did you mean {near}" if near else f"see {see}"
         raise InputError(f"{message[0].lower()}{message[1:]}", place, remedy) from None
 

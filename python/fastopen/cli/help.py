@@ -43,6 +43,7 @@ PLACEHOLDERS: Final = {
     "int": "N",
     "int range": "N",
     "float": "N",
+    "float range": "N",
     "path": "PATH",
     "file": "FILE",
     "directory": "DIR",
@@ -70,11 +71,7 @@ class TopicCommand(TyperCommand):
                 raise InputError(f"unknown topic {topic!r}", HELP, f"use {any_of(topics)}")
             ctx.meta[ASKED] = topic
             args = [HELP]
-        try:
-            return super().parse_args(ctx, args)
-        except UsageError as error:
-            error.ctx = ctx  # Click does not set it if an option lacks its value
-            raise
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters as TyperCommand does. For `--help` with a topic, return only the parameters
@@ -121,15 +118,23 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
 
 
 def without_types(command: Any) -> None:
-    """Make the command's help show placeholders instead of names of Python types."""
-    own = command.get_help_option
+    """Make the command's help and errors show placeholders instead of names of Python types."""
+    own, parsed = command.get_help_option, command.parse_args
+
+    def parse_args(ctx: Any, args: list[str]) -> Any:
+        try:
+            return parsed(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
+            raise
+
 
     def help_option(ctx: Any) -> Any:
         option = own(ctx)
         show_placeholders([option])
         return option
 
-    command.get_help_option = help_option
+    command.get_help_option, command.parse_args = help_option, parse_args
     show_placeholders(command.params)
 
 

@@ -109,10 +109,12 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
     folder = os.path.dirname(str(path))
     if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):
         return InputError("no such folder", folder, "create it or choose another file")
+    # The error may be about a file in the folder `path`, or about a folder above it.
+    place = error.filename2 or error.filename or path
     if error.errno == errno.EISDIR:
-        return InputError("is a folder", str(path), "give a file")
+        return InputError("is a folder", str(place), "give a file")
     if error.errno == errno.EEXIST:
-        return InputError("is a file", str(path), "give a folder")
+        return InputError("is a file", str(place), "give a folder")
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))

@@ -56,7 +56,7 @@ LAYOUTS: Final = (
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True),
     Layout(asides_below=True, short=True, tight=True, numbered=True, bare=True, split=True),
 )
-# A column of merged factors is at least this wide.
+# A column of merged factors is at least this wide, unless its texts are shorter.
 WORDS_MIN: Final = 9
 # Numbers replace the columns of factors only if these are wider than this in total.
 COLUMNS_MIN: Final = 8

@@ -7,9 +7,8 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email import message_from_string
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Final
@@ -98,14 +97,29 @@ def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
 def _from_stanzas(text: str) -> Iterator[AptArchive]:
     """Yield the enabled archives with the component `main` from text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
-        lines = (line for line in stanza.splitlines() if line.strip() and not line.startswith("#"))
-        fields = message_from_string("\n".join(lines))  # deb822 has the syntax of mail headers
-        if fields.get("Enabled", "yes").lower() in ("no", "false", "0"):
+        fields = _fields(stanza)
+        if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
             continue
-        if "deb" in fields.get("Types", "").split() and COMPONENT in fields.get("Components", "").split():
-            for uri in fields.get("URIs", "").split():
-                for suite in fields.get("Suites", "").split():
-                    yield AptArchive(uri, suite, fields.get("Signed-By", ""))
+        if "deb" in fields.get("types", "").split() and COMPONENT in fields.get("components", "").split():
+            for uri in fields.get("uris", "").split():
+                for suite in fields.get("suites", "").split():
+                    yield AptArchive(uri, suite, fields.get("signed-by", ""))
+
+
+def _fields(stanza: str) -> Mapping[str, str]:
+    """Map the field names of a stanza, in lower case, to their values, including continuation lines."""
+    fields: dict[str, str] = {}
+    last = ""
+    for line in stanza.splitlines():
+        if line.startswith("#"):
+            continue
+        if line[:1] in (" ", "\t") and last:
+            fields[last] += "\n" + line
+        elif ":" in line:
+            last, value = line.split(":", 1)
+            last = last.strip().lower()
+            fields[last] = value.strip()
+    return fields
 
 
 def _from_lines(text: str) -> Iterator[AptArchive]:

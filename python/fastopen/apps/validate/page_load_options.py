@@ -31,9 +31,11 @@ class PageLoadOptions:
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
     """Return the requested network. Raises InputError if a value is invalid or a list. See networks_of."""
-    network, *more = networks_of(options, rtt=rtt, down=down, up=up)
+    written = {"rtt": rtt, "down": down, "up": up}
+    network, *more = networks_of(options, **written)
     if more:
-        raise InputError("takes one value, not a list", options.get("--rtt", "--rtt"), "give one value")
+        several = next(f"--{name}" for name, value in written.items() if "," in value)
+        raise InputError("takes one value, not a list", options.get(several, several), "give one value")
     return network
 
 

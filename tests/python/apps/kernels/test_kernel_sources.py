@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 STANZAS = """\
 Types: deb deb-src
 # a mirror
-URIs: http://mirror.test/debian/
+URIs : http://mirror.test/debian/
 Suites: trixie trixie-updates
 Components: main contrib
 Signed-By: /usr/share/keyrings/archive.gpg
@@ -22,7 +22,8 @@ Types: deb
 URIs: http://off.test/debian
 Suites: trixie
 Components: main
-Enabled: no
+Enabled: yes
+Enabled: no 
 
 Types: deb
 URIs: http://key.test/debian
