@@ -23,7 +23,7 @@ URIs: http://off.test/debian
 Suites: trixie
 Components: main
 Enabled: yes
-Enabled: no 
+Enabled: no
 
 Types: deb
 URIs: http://key.test/debian
