@@ -218,22 +218,33 @@ def test_invalid_loads_of_an_arm_are_counted_once_for_tls_and_cleartext(several_
 
 
 def test_a_saving_of_loads_that_survive_is_not_called_worth_it(several_questions: Results) -> None:
-    def headline(*struck: str) -> str:
-        cells = [
-            replace(cell, loads=4, invalid=1, reasons=(Reason("incomplete", 1, "it did not end"),))
-            if cell.cell.arm.name in struck
-            else replace(cell, loads=4)
-            for cell in several_questions.cells
-            if cell.cell.setup == 0
-        ]
-        experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
+    experiment = several_questions.experiment.model_copy(update={"setups": SETUPS[:1]})
+
+    def headline(unfinished: dict[str, tuple[int, int]], *, saves: bool = True) -> str:
+        """Return the headline if this number of loads of an arm's cells did not finish, of this number."""
+        cells = []
+        for cell in several_questions.cells:
+            lost, loads = unfinished.get(cell.cell.arm.name, (0, 4))
+            reasons = (Reason("incomplete", lost, "it did not end"),) if lost else ()
+            changed = replace(cell, loads=loads, invalid=lost, reasons=reasons)
+            if not saves and cell.cell.arm.fast_open:
+                changed = replace(changed, improvement_percent=0.0, improvement_ci95=(0.0, 0.0), saved_ms=0.0)
+            cells += [changed] if cell.cell.setup == 0 else []
         return summarise_run(replace(several_questions, cells=cells, experiment=experiment)).headline
 
-    lost = headline("warm")
+    lost = headline({"warm": (1, 4)})
     assert not lost.startswith("TFO is worth turning on")
-    assert "2 of 8 loads with TFO and cookies of an earlier visit did not finish, and 0 without TFO" in lost
-    assert headline().startswith("TFO is worth turning on")
-    assert headline("warm", "off") == headline()
+    assert (
+        "2 of 8 loads with TFO and cookies of an earlier visit did not finish, and 0 of 8 without TFO" in lost
+    )
+    assert headline({}).startswith("TFO is worth turning on")
+    assert headline({"warm": (1, 4), "off": (1, 4)}) == headline({})
+    assert headline({"warm": (1, 3), "off": (1, 4)}) == headline({}), "an interrupted run has more of one arm"
+    rare = headline({"warm": (1, 400), "off": (0, 400)})
+    assert rare.startswith("TFO is worth turning on")
+    assert "2 of 800 loads" in rare
+    assert headline({}, saves=False).startswith("TFO makes no difference")
+    assert headline({"warm": (1, 4)}, saves=False).startswith("TFO is not worth turning on")
 
 
 def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:

@@ -41,6 +41,8 @@ NAMES_IN_WORDS: Final = 3
 LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
+# The smallest excess share of unfinished loads that a saving cannot make up for.
+MANY_LOST: Final = 0.01
 OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
@@ -65,12 +67,15 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else NO_TREATMENT
     questions = questions_of(results, cells)
-    alike = grouped((verdict_of(results, of_question), name) for name, of_question in questions.items())
-    (verdict, large_hellos), *others = alike
+    alike = grouped(
+        ((*verdict_of(results, of_question), lost_loads(results, of_question)), name)
+        for name, of_question in questions.items()
+    )
+    (verdict, large_hellos, lost), *others = alike
     if verdict is not None and not others:
-        return _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "")
+        return _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "") + lost
     sentences = []
-    for (verdict, _), names in alike.items():
+    for (verdict, _, lost), names in alike.items():
         together = [cell for name in names for cell in questions[name]]
         if verdict is None:
             words = NO_SYN
@@ -79,21 +84,33 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         else:
             words = f"{_on_visit(results, arms[0], of_arm(together, arms[0]))}."
         subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
-        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}{lost_loads(results, together)}")
+        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}{lost}")
     return " ".join(sentences)
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a sentence if a larger share of loads did not finish with the preferred treatment than without
-    TFO, since savings do not include such loads; empty if no load with the treatment finished."""
+    """Return a sentence if more loads did not finish with the preferred treatment than without TFO, since
+    savings do not include such loads; empty if no load with the treatment is valid."""
     arm = treatments_of(results.experiment.arms)[0]
-    (lost, loads), (usual, of_usual) = (
-        (sum(cell.unfinished for cell in ones), sum(cell.loads for cell in ones))
-        for ones in (of_arm(cells, arm), of_arm(cells, BASELINE))
-    )
-    if lost * of_usual <= usual * loads or lost == loads:
+    judged, without = of_arm(cells, arm), of_arm(cells, BASELINE)
+    (lost, loads), (usual, of_usual) = _unfinished(judged), _unfinished(without)
+    if lost <= usual or _excess_lost(judged, without) <= 0 or all_invalid(judged):
         return ""
-    return f" But {lost} of {plural(loads, 'load')} {arm.words} did not finish, and {usual} {BASELINE.words}."
+    return (
+        f" {lost} of {plural(loads, 'load')} {arm.words} did not finish, and {usual} of {of_usual}"
+        f" {BASELINE.words}."
+    )
+
+
+def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
+    """Return the number of loads that did not finish, and the number of all loads."""
+    return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
+
+
+def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) -> float:
+    """Return by how much the share of unfinished loads is larger than in the cells without TFO."""
+    share, usual = (lost / loads if loads else 0.0 for lost, loads in map(_unfinished, (judged, without)))
+    return share - usual
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
@@ -103,8 +120,11 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
     verdict = verdict_on(judged, results.experiment.smallest_effect)
-    if verdict in (Verdict.WORTH_IT, Verdict.WORTH_IT_FOR_SOME) and lost_loads(results, cells):
-        verdict = Verdict.MIXED
+    if lost_loads(results, cells) and _excess_lost(judged, of_arm(cells, BASELINE)) >= MANY_LOST:
+        if verdict in (Verdict.WORTH_IT, Verdict.WORTH_IT_FOR_SOME):
+            verdict = Verdict.MIXED
+        elif verdict in (Verdict.NO_DIFFERENCE, Verdict.MOSTLY_NONE, Verdict.UNCLEAR):
+            verdict = Verdict.HARMFUL
     return verdict, verdict is Verdict.NO_DIFFERENCE and all(map(results.hello_beyond_syn, judged))
 
 
@@ -120,7 +140,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
     known = one_of_many and all(one.origins.http != "recorded" for one in results.experiment.setups)
     loaded = "" if known else f" ({as_loaded(results, cells)})"
     if words != str(verdict) or verdict in (Verdict.UNKNOWN, Verdict.INVALID):
-        return f"{words}{sure}{loaded}.{lost_loads(results, cells)}"
+        return f"{words}{sure}{loaded}."
     subject = f"{'this page' if pages == 1 else f'these {pages} pages'}{loaded}"
     sentences = []
     if verdict in OPENINGS and not one_of_many:
@@ -137,7 +157,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
         elif not sentences:
             to = "" if known else f" to {subject},"
             sentences.append(f"{_on_visit(results, arm, of_this, to)}{sure}.")
-    return " ".join(sentences) + lost_loads(results, cells)
+    return " ".join(sentences)
 
 
 def _on_visit(
