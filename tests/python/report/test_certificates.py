@@ -60,7 +60,7 @@ def test_one_sentence_says_what_certificates_cost_and_what_saves_it_again() -> N
     ("added_ms", "shown"),
     [
         (0.0, "; no time is saved by resumed sessions."),
-        (0.04, "; no time is saved by resumed sessions."),
+        (1.4, "; no time is saved by resumed sessions."),
         (12.5, "; time is added by resumed sessions (12.5 ms)."),
     ],
 )

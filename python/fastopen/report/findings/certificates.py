@@ -16,8 +16,6 @@ from fastopen.report.findings import Finding
 RANK: Final = 5
 SEVERITY: Final = "answer"
 
-# The smallest difference that is printed as more than 0.0 ms.
-SHOWN_MS: Final = 0.05
 # The factors of remedies. Cells that differ only in these share a row, whose name does not mention them.
 REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
@@ -52,7 +50,10 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     for (small, large, name), costs in groups.items():
         added = [one.large_ms - one.small_ms for one in costs]
         figures = {"added_ms_min": min(added), "added_ms_max": max(added)}
-        yield Finding("certificates_cost", _sentence(small, large, name, costs), figures)
+        smallest = results.experiment.smallest_effect
+        matters_ms = max(smallest.ms, smallest.percent / 100 * min(one.small_ms for one in costs))
+        sentence = _sentence(small, large, name, costs, matters_ms)
+        yield Finding("certificates_cost", sentence, figures)
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
@@ -97,7 +98,10 @@ def _remedy(way: Way, plain: Way) -> str:
     return words[changed[0]] if len(changed) == 1 else ""
 
 
-def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost]) -> str:
+def _sentence(
+    small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
+) -> str:
+    """Return the finding in words. A remedy that changes the time by less than `matters_ms` saves no time."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (
@@ -108,9 +112,9 @@ def _sentence(small: CertificateKind, large: CertificateKind, name: str, costs: 
     saved = grouped((remedy, one.large_ms - ms) for one in costs for remedy, ms in one.remedied_ms.items())
     by_verb = defaultdict[str, list[str]](list)
     for remedy, by in sorted(saved.items(), key=lambda entry: -max(entry[1])):
-        if max(by) >= SHOWN_MS:
+        if max(by) >= matters_ms:
             by_verb["time is saved by"].append(f"{remedy} ({span(by, 'ms')})")
-        elif min(by) <= -SHOWN_MS:
+        elif min(by) <= -matters_ms:
             by_verb["time is added by"].append(f"{remedy} ({span([-ms for ms in by], 'ms')})")
         else:
             by_verb["no time is saved by"].append(remedy)
