@@ -42,7 +42,7 @@ def summary_row(found: Explained) -> str:
     cells = (
         f"[{found.space.base.name}](#{found.space.base.name})",
         *map(str, (len(found.cells), base.agreeing, found.sourced.agreeing)),
-        *map(str, (best.agreeing, found.predicted)),
+        *map(str, (best.agreeing, found.predicted, found.predicted_pages)),
         *map(str, (base.times_agreeing, found.sourced.times_agreeing, best.times_agreeing)),
     )
     return f"| {' | '.join(cells)} |"

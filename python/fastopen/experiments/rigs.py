@@ -46,6 +46,8 @@ class Property(BaseModel):
     """Source of the property, or `assumed` with a reason."""
     pages: list[str] | None = None
     """Pages that have the property; None for all."""
+    each_page: bool = False
+    """True for a property of each page, which a rig can have for some pages only."""
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     off: dict[str, Any] = Field(default_factory=dict)
@@ -204,9 +206,18 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
             properties.append(Property.model_validate(one))
         except ValidationError as error:
             raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
+    properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
     _check(properties, base, source)
     others = {key: value for key, value in document.items() if key != KEY}
     return RigSpace(base, tuple(properties), others, source, folder)
+
+
+def _of_each_page(one: Property, base: Experiment) -> list[Property]:
+    """Return the property, or if it is one of each page, a property for each page."""
+    if not one.each_page:
+        return [one]
+    pages = base.pages if one.pages is None else one.pages
+    return [one.model_copy(update={"name": f"{one.name} of {page}", "pages": [page]}) for page in pages]
 
 
 def _check(properties: Sequence[Property], base: Experiment, source: SettingSource) -> None:

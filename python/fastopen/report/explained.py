@@ -67,7 +67,7 @@ def properties_grid(found: Explained) -> Grid:
     note = (
         "* of the best rig. Cells by itself: savings that agree with only this property, compared with the"
         " experiment as it stands. Best without: of the best rig without it, compared with the best rig."
-        " Predicted: savings that agree when left out of the search, compared with a search without it."
+        " Predicted: savings of cells left out of the search that agree, compared with a search without it."
     )
     return Grid("Properties that the rig may have had", columns, rows, note)
 
@@ -122,12 +122,13 @@ def sentences(found: Explained) -> Iterator[str]:
     properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
     yield f"The best rig: {properties}." if properties else "No declared property earns its place."
     yield (
-        f"Left out of the search, a page at a time, {found.predicted} of {cells} savings are predicted: that"
-        " is what the rig explains; the rest may be fitted to noise."
+        f"If one cell is left out of the search, the best rig for the others predicts its saving: for"
+        f" {found.predicted} of {cells} cells. If all cells of a page are left out, {found.predicted_pages}"
+        f" are predicted. That is what the rigs explain; the rest may be fitted to noise."
     )
     yield (
-        f"{plural(len(found.tried), 'rig')} of {found.space.size} were loaded, {plural(found.loads, 'load')}"
-        " in virtual time."
+        f"{plural(len(found.tried), 'rig')} of {found.space.size} were compared, with"
+        f" {plural(found.loads, 'load')} in virtual time."
     )
 
 

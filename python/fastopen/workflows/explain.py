@@ -48,6 +48,8 @@ AGREE_SHARE: Final = 0.1
 SEARCH_REQUESTS: Final = 60_000
 # Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
+# A search tries at most this number of rigs, those with the fewest properties.
+RIGS_MAX: Final = 20_000
 # Number of loads of each cell, whose mean is compared. Each draws its own values for uncertain facts.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
@@ -83,6 +85,14 @@ class Tried:
     fitted: frozenset[PublishedCell]
     """The cells whose published times without TFO were used to fit the pages of the rig."""
 
+    @cached_property
+    def agreeing_cells(self) -> frozenset[PublishedCell]:
+        return frozenset(filter(self.agrees, self.times))
+
+    @cached_property
+    def times_agreeing_cells(self) -> frozenset[PublishedCell]:
+        return frozenset(filter(self.times_agree, self.times))
+
     def agrees(self, cell: PublishedCell) -> bool:
         """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
         saving = self.times[cell].saving_percent
@@ -96,18 +106,23 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        return sum(map(self.agrees, self.times))
+        return len(self.agreeing_cells)
 
     @property
     def times_agreeing(self) -> int:
-        return sum(map(self.times_agree, self.times))
+        return len(self.times_agreeing_cells)
 
-    def score(self, cells: Collection[PublishedCell]) -> tuple[int, int, int]:
-        """Return the number of agreeing savings and times minus assumed properties, then two tie-breakers."""
-        savings = sum(map(self.agrees, cells))
-        times = sum(map(self.times_agree, cells))
+    def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
+        """Return the rank among rigs, the smallest for the best: by the number of agreeing savings and times
+        of these cells minus assumed properties, then by savings, then by the number of properties."""
+        savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
-        return (savings + times - assumed, savings, -len(self.rig))
+        return (
+            assumed - savings - times,
+            -savings,
+            len(self.rig),
+            [(one.name, one.value) for one in self.rig],
+        )
 
 
 @dataclass(frozen=True)
@@ -154,12 +169,20 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out a page (or cell) at a time."""
-        return _predicted(self.tried, self.cells)
+        """Return how many savings agree in a cross-validation that leaves out a cell at a time."""
+        return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
+
+    @cached_property
+    def predicted_pages(self) -> int:
+        """Return how many savings agree in a cross-validation that leaves out all cells of a page at a time,
+        or, if there is only one page, a cell."""
+        pages = grouped((cell.page, cell) for cell in self.cells)
+        return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
         """Return by how many savings `predicted` would fall if this property had not been declared."""
-        return self.predicted - _predicted([rig for rig in self.tried if one not in rig.rig], self.cells)
+        others = [rig for rig in self.tried if one not in rig.rig]
+        return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
@@ -216,6 +239,7 @@ class Explained:
             **{f"agree_{name}": one.agreeing for name, one in rigs.items()},
             **{f"times_agree_{name}": one.times_agreeing for name, one in rigs.items()},
             "predicted": self.predicted,
+            "predicted_pages": self.predicted_pages,
             "reachable": self.reachable,
             "rigs": len(self.tried),
             "rigs_possible": self.space.size,
@@ -281,7 +305,6 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
     search.load([base, sourced_rig(space), *space.one_more(base)])
-    rest = space.rigs(lambda rig: derive_seed(0, "rigs", str(rig)))
     while True:
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)
@@ -289,7 +312,7 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
         new = [rig for rig in neighbours if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
             # If no neighbour is better, another rig with few properties may be.
-            new = [*islice((rig for rig in rest if rig not in search.tried), AT_ONCE)]
+            new = [*islice((rig for rig in search.candidates if rig not in search.tried), AT_ONCE)]
         if not new:
             break
         search.load(new)
@@ -332,18 +355,20 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
     return {cell: tuple(findings) for cell, findings in found.items()}
 
 
-def _best(tried: Iterable[Tried], cells: Collection[PublishedCell]) -> Tried:
-    return max(tried, key=lambda one: one.score(cells))
+def _best(tried: Iterable[Tried], cells: Iterable[PublishedCell]) -> Tried:
+    judged = frozenset(cells)
+    return min(tried, key=lambda one: one.rank(judged))
 
 
-def _predicted(tried: Sequence[Tried], cells: Sequence[PublishedCell]) -> int:
-    """Return how many savings agree on the rig that is best for the other pages (or cells, if one page)."""
-    several = len({cell.page for cell in cells}) > 1
-    groups = grouped((cell.page if several else number, cell) for number, cell in enumerate(cells))
+def _predicted(
+    tried: Sequence[Tried], cells: Sequence[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
+) -> int:
+    """Return how many savings agree if each group of cells is left out: on the rig that is best for the other
+    cells."""
     agreeing = 0
-    for left_out in groups.values():
-        others = [cell for cell in cells if cell not in left_out]
-        agreeing += sum(map(_best(tried, others).agrees, left_out))
+    for group in left_out:
+        best = _best(tried, (cell for cell in cells if cell not in group))
+        agreeing += sum(map(best.agrees, group))
     return agreeing
 
 
@@ -360,10 +385,16 @@ class _Search:
     requests: int = 0
     _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
     _pages: dict[str, Page] = field(default_factory=dict)
+    candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
+    """The rigs that may be tried, in random order by number of properties, each with its rows."""
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)
         self._pages = {one.page.name: one.page for one in imported if self.space.cells_of(one.page.name)}
+        rigs = self.space.rigs(
+            lambda rig: derive_seed(0, "rigs", *(f"{one.name}: {one.value}" for one in rig))
+        )
+        self.candidates = {rig: [*self._of_page(rig).values()] for rig in islice(rigs, RIGS_MAX)}
 
     @property
     def best(self) -> Tried:
@@ -392,8 +423,11 @@ class _Search:
         self._fit(list(rows.values()))
         self._measure(list(rows.values()))
         self._known |= rows
-        for rig in new:
-            self.tried[rig] = self._tried(rig)
+        # Other rigs whose pages were all loaded on the same rows need no loads of their own.
+        free = (rig for rig, needed in self.candidates.items() if all(row in self._known for row in needed))
+        for rig in (*new, *free):
+            if rig not in self.tried:
+                self.tried[rig] = self._tried(rig)
 
     def _of_page(self, rig: Rig) -> dict[str, tuple[str, Rig]]:
         return {page: (page, tuple(one for one in rig if one.is_about(page))) for page in self._pages}

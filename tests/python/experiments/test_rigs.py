@@ -49,6 +49,22 @@ def space_of(tmp_path: Path, more: str = "") -> RigSpace:
     return load_rigs(str(tmp_path / "tried.toml"))
 
 
+def test_a_property_of_each_page_is_one_for_each(tmp_path: Path) -> None:
+    page = '[[rig]]\nname = "page"\nvalue = "{}"\nsource = "assumed"\neach_page = true\nfitted = "{}"\n'
+    text = FILE.replace('["example"]', '["example", "one-request"]')
+    path = tmp_path / "tried.toml"
+    path.write_text(text + page.format("objects", "objects") + page.format("as declared", "time"))
+    space = load_rigs(str(path))
+    assert space.names == ("window", "delay", "page of example", "page of one-request")
+    assert space.size == 3 * 2 * 3 * 3
+    mixed = space.ordered(
+        one
+        for one in space.properties
+        if (one.name, one.value) in {("page of example", "objects"), ("page of one-request", "as declared")}
+    )
+    assert [space.setting(mixed, page).fitted for page in space.base.pages] == ["objects", "time"]
+
+
 def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
     space = space_of(tmp_path)
     assert (space.names, space.size) == (("window", "delay"), 6)

@@ -47,6 +47,28 @@ def test_a_property_that_is_assumed_has_to_earn_its_place() -> None:
     assert Explained(SPACE, CELLS, (worse, better), {}, 0).best == better
 
 
+def test_of_rigs_that_agree_alike_neither_order_nor_source_decides() -> None:
+    one, other = (tried(SPACE, (number,)) for number in (1, 2))
+    found = [Explained(SPACE, CELLS, rigs, {}, 0).best for rigs in ((one, other), (other, one))]
+    assert found[0] == found[1]
+
+
+def test_a_property_of_one_page_is_predicted_by_the_pages_other_cells() -> None:
+    space = load_rigs("meissner")
+    cells = space.base_cells()
+    page = cells[-1].page
+    own = next(one for one in space.properties if one.pages == ["web-mit"])
+
+    def of(*rig: Property) -> Tried:
+        agreeing = {cell: 0.0 if rig and cell.page == page else 9.0 for cell in cells}
+        figures = {cell: times(cell, longer=1.5, points=points) for cell, points in agreeing.items()}
+        return Tried(rig, figures, frozenset())
+
+    found = Explained(space, cells, (of(), of(own)), {}, 0)
+    assert (found.best.agreeing, found.predicted, found.predicted_pages) == (3, 3, 0)
+    assert found.predicted_gained(own) == 3
+
+
 def test_what_the_best_rig_does_not_give_has_a_reason() -> None:
     known = tuple(map(SPACE.properties.index, sourced_rig(SPACE)))
     rigs = (tried(SPACE, (), points=9.0), tried(SPACE, known, points=12.0))
