@@ -128,7 +128,6 @@ def without_types(command: Any) -> None:
             error.ctx = error.ctx or ctx  # Click does not set it if an option lacks its value
             raise
 
-
     def help_option(ctx: Any) -> Any:
         option = own(ctx)
         show_placeholders([option])
