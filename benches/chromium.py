@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from fastopen.common.errors import MachineError
 from fastopen.contract import CONTRACT
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.engines import find_program
 from fastopen.pages import load_pages
 

@@ -1,6 +1,6 @@
 """Make the table of clients in docs/clients.md from `CLIENTS`."""
 
-from fastopen.contract.clients import CLIENTS
+from fastopen.contract.client_kinds import CLIENTS
 
 
 def client_table() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from fastopen.contract.clients import CHROMIUM as CHROMIUM_TYPE
+from fastopen.contract.client_kinds import CHROMIUM as CHROMIUM_TYPE
 
 CHROMIUM = next(filter(None, map(shutil.which, CHROMIUM_TYPE.executables)), None)
 NEEDED = [

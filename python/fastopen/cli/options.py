@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
 from fastopen.common.units import UnitError
-from fastopen.contract.clients import COMMAND
+from fastopen.contract.client_kinds import COMMAND
 from fastopen.experiments import (
     COMMAND_LINE,
     KINDS,

@@ -26,7 +26,7 @@ from fastopen.cli.output import (
 from fastopen.cli.progress import ANNOUNCED_S, LONGER, RunWatcher, shown_duration
 from fastopen.common.phrases import plural
 from fastopen.contract import InvalidKind
-from fastopen.contract.clients import LOADER
+from fastopen.contract.client_kinds import LOADER
 from fastopen.engines import ResultsStore
 from fastopen.experiments import Experiment, Pace, estimated_s, treatments_of
 from fastopen.pages import ImportedPage

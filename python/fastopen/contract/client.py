@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from fastopen.common.pydantic_errors import conflict
-from fastopen.contract.clients import (
+from fastopen.contract.client_kinds import (
     CLIENTS,
     COMMAND,
     LOADER,

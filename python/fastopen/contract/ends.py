@@ -3,7 +3,7 @@
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.client import Client, require
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS, Tcp
 

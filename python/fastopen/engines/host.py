@@ -13,7 +13,7 @@ from typing import Final
 from fastopen.common.closing import Closing, interrupts_held_back
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Invalid, InvalidKind, Job, LoadRecord
-from fastopen.contract.clients import LOADER, ClientType
+from fastopen.contract.client_kinds import LOADER, ClientType
 from fastopen.contract.record_part import Counters
 from fastopen.engines.base import Bodies, Event, JobEnded, JobStarted, LoadDone
 from fastopen.engines.bodies import BodiesFile

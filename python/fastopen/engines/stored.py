@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
-from fastopen.contract.clients import LOADER
+from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.records import RecordError
 from fastopen.engines.base import (
     ATTEMPTS,

@@ -23,6 +23,7 @@ from fastopen.experiments.asked import (
     setups_asked,
     unknown,
 )
+from fastopen.experiments.cells import Cell, Comparison, VaryingFactors, point_of, varying_factors
 from fastopen.experiments.client_settings import KINDS, asked_for
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, Factor, Point, of_part
@@ -53,4 +54,3 @@ from fastopen.experiments.recorded import as_recorded, http_words
 from fastopen.experiments.shard import Shard
 from fastopen.experiments.sweep import clients_of, setups_of, with_clients
 from fastopen.experiments.variation import DRAWS, UNKNOWNS, Variation, derive_seed
-from fastopen.experiments.varying import Cell, Comparison, VaryingFactors, point_of, varying_factors

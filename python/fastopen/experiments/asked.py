@@ -20,7 +20,7 @@ from fastopen.common.pydantic_errors import input_error, problems_of
 from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
 from fastopen.contract.certificates import CLASSICAL
-from fastopen.contract.clients import CLIENTS
+from fastopen.contract.client_kinds import CLIENTS
 from fastopen.contract.origins import Http, SessionStart
 from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS
 from fastopen.experiments.arms import ALL, ARMS, ArmName, arms_and_tls

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from fastopen.contract import Client, Origins, Tls
 from fastopen.contract.client import RequestHeads
-from fastopen.contract.clients import (
+from fastopen.contract.client_kinds import (
     CLIENTS,
     COMMAND,
     CONNECTIONS,

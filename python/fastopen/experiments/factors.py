@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from fastopen.contract import Origins, Tls
 from fastopen.contract.client import PROFILES
-from fastopen.contract.clients import LOADER
+from fastopen.contract.client_kinds import LOADER
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
 from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for

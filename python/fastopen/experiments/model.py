@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.clients import CLIENTS
+from fastopen.contract.client_kinds import CLIENTS
 from fastopen.contract.ends import check_ends
 from fastopen.contract.network import ENCRYPTED_NAMES
 from fastopen.contract.part import Part

@@ -23,13 +23,13 @@ from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
 from fastopen.contract import CONTRACT, Client, EngineName, Job, Network, Origins, Tls
 from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
+from fastopen.experiments.cells import Cell, Comparison, network_labels, point_of, setup_labels
 from fastopen.experiments.client_settings import filled_in
 from fastopen.experiments.factors import FACTORS
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.recorded import as_recorded
 from fastopen.experiments.trace import mean_rate_bit_per_s
 from fastopen.experiments.variation import DRAWS, DRAWS_AT_LEAST, LOADS_OF_DRAWS, Draw, derive_seed
-from fastopen.experiments.varying import Cell, Comparison, network_labels, point_of, setup_labels
 from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any, Final, TypeVar
 
 from fastopen.contract import Client, Origins, Tcp, Tls
-from fastopen.contract.clients import COMMAND, LOADER, OWN_SETTINGS, PICTURES
+from fastopen.contract.client_kinds import COMMAND, LOADER, OWN_SETTINGS, PICTURES
 from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 

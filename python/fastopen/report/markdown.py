@@ -7,8 +7,8 @@ from fastopen.analysis.attribution import Source, page_answers, run_answers
 from fastopen.common.grid import Grid
 from fastopen.report.corpus import pages_told
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import all_grids
 from fastopen.report.method import environment_facts, method_paragraphs
+from fastopen.report.result_tables import all_grids
 from fastopen.report.summary import other_findings, summarise_run
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")

@@ -25,8 +25,8 @@ from fastopen.report.corpus import corpus_grids, corpus_sentences
 from fastopen.report.findings import Severity, page_findings
 from fastopen.report.findings.surprises import https_in_the_clear, surprises_of_pages
 from fastopen.report.findings.verdict import of_arm
-from fastopen.report.grids import column_notes, page_grids, paper_grid, spread_note
 from fastopen.report.published import comparison_sentences, published_grid
+from fastopen.report.result_tables import column_notes, page_grids, paper_grid, spread_note
 from fastopen.report.summary import other_findings, savings_by_name, summarise_run
 
 # More pages are printed as one table, with a row for each page and network.

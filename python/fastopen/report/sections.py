@@ -12,9 +12,9 @@ from fastopen.report.corpus import corpus_grids, pages_told
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
 from fastopen.report.findings.surprises import sentences_on_pages
-from fastopen.report.grids import column_notes, detail_grids, fixed_rates, page_grids, paper_grid
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.published import comparison_sentences, published_grid
+from fastopen.report.result_tables import column_notes, detail_grids, fixed_rates, page_grids, paper_grid
 from fastopen.report.summary import other_findings, summarise_run
 from fastopen.report.templates import environment
 

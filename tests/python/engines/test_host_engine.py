@@ -12,7 +12,7 @@ import pytest
 
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import LoadRecord
-from fastopen.contract.clients import CHROMIUM, CLIENTS, LOADER
+from fastopen.contract.client_kinds import CHROMIUM, CLIENTS, LOADER
 from fastopen.engines import HostEngine, JobEnded, JobStarted, LoadDone, WorldBuilt, default_parallel, host
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.world_process import WorldProcess

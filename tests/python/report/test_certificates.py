@@ -9,7 +9,7 @@ from fastopen.analysis.statistics import CellResult, FirstFlight, Results, colle
 from fastopen.experiments import Point, make_plan
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
-from fastopen.report.grids import level_grid, syn_grid
+from fastopen.report.result_tables import level_grid, syn_grid
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 

@@ -14,8 +14,8 @@ from fastopen.cli.commands.show import print_results
 from fastopen.report import results_document
 from fastopen.report.figures.corpus import properties_and_savings
 from fastopen.report.figures.distribution import savings_over_pages
-from fastopen.report.grids import all_grids
 from fastopen.report.markdown import markdown
+from fastopen.report.result_tables import all_grids
 from fastopen.report.sections import part_html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run

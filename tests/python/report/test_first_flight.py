@@ -15,8 +15,8 @@ from fastopen.experiments import COMMAND_LINE, Experiment, load_experiment, read
 from fastopen.report import results_document
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.first_flight import findings
-from fastopen.report.grids import result_grid
 from fastopen.report.method import method_paragraphs
+from fastopen.report.result_tables import result_grid
 from fastopen.report.summary import summarise_run
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan

@@ -20,8 +20,8 @@ from fastopen.experiments import Experiment, Plan, load_experiment, make_plan
 from fastopen.pages import Page
 from fastopen.report import results_document, results_renderables
 from fastopen.report.findings.verdict import findings, how_sure
-from fastopen.report.grids import fixed_rates, paper_grid, result_grid
 from fastopen.report.latex import escaped, latex
+from fastopen.report.result_tables import fixed_rates, paper_grid, result_grid
 from fastopen.report.summary import summarise_run
 from fastopen.runs import RunStore, execute
 from made_up_run import fill, made_up_page, made_up_plan

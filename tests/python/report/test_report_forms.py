@@ -21,13 +21,13 @@ from fastopen.contract import Client
 from fastopen.experiments import Plan
 from fastopen.pages import Page
 from fastopen.report import latex, markdown
+from fastopen.report.csv_sheet import csv_text
 from fastopen.report.embedding import library, script_json
 from fastopen.report.findings import page_findings
 from fastopen.report.findings.browser import paint_grid
-from fastopen.report.grids import all_grids, cells_grid
 from fastopen.report.method import method_paragraphs
 from fastopen.report.page import html
-from fastopen.report.sheet import csv_text
+from fastopen.report.result_tables import all_grids, cells_grid
 from fastopen.report.summary import summarise_run
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Error, sync_playwright
 
-from fastopen.contract.clients import CHROMIUM as CHROMIUM_TYPE
+from fastopen.contract.client_kinds import CHROMIUM as CHROMIUM_TYPE
 from fastopen.runs import RunStore
 from fastopen.runs.export import export
 from made_up_run import fill, made_up_page, made_up_plan

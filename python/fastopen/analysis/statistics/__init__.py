@@ -15,7 +15,12 @@ from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distrib
 from fastopen.analysis.statistics.deciding import Deciding, Sensitivity, deciding_factor, sensitivity
 from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
-from fastopen.analysis.statistics.judgement import (
+from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
+from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
+from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed
+from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
+from fastopen.analysis.statistics.results import Reasons, Results, collect
+from fastopen.analysis.statistics.verdicts import (
     Effect,
     Verdict,
     certain_sign,
@@ -24,8 +29,3 @@ from fastopen.analysis.statistics.judgement import (
     slower_in_the_median,
     verdict_on,
 )
-from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
-from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
-from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed
-from fastopen.analysis.statistics.published import AGREE_POINTS, Discrepancy, Label, discrepancies, slopes
-from fastopen.analysis.statistics.results import Reasons, Results, collect

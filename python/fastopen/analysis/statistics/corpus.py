@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastopen.analysis.statistics.bootstrap import CONFIDENCE, median_interval
 from fastopen.analysis.statistics.cells import CellResult
-from fastopen.analysis.statistics.judgement import Effect, effect_of
+from fastopen.analysis.statistics.verdicts import Effect, effect_of
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
 from fastopen.pages import Page

@@ -29,12 +29,12 @@ from fastopen.report.compared_page import (
     pieces_grid,
     segments_grid,
 )
+from fastopen.report.csv_sheet import csv_text
 from fastopen.report.figures import Figure, rendered, slug_of
 from fastopen.report.figures.requests import loads_waterfall
-from fastopen.report.grids import cells_grid
 from fastopen.report.page import html as report_html
+from fastopen.report.result_tables import cells_grid
 from fastopen.report.sections import PARTS, Part, drawn, part_html, verdict_html
-from fastopen.report.sheet import csv_text
 from fastopen.report.templates import asset, environment
 from fastopen.runs import ORDERS, Listing, RunReader, RunSummary
 

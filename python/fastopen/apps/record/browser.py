@@ -16,7 +16,7 @@ from fastopen.apps.record.wacz import ARGUMENTS as NETLOG
 from fastopen.common.closing import Closing
 from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, ViewportSize

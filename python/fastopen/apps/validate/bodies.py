@@ -11,14 +11,14 @@ from rich.text import Text
 
 from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
-from fastopen.cli.tables import print_grid
 from fastopen.common.grid import entries, figures, keys, listing
 from fastopen.common.user_files import make_folder, write_file
 from fastopen.contract import LoadRecord, Origins
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.experiments import BASELINE
 from fastopen.pages import ImportedPage
 from fastopen.workflows.differences import TwoTimes

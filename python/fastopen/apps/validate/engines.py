@@ -13,9 +13,9 @@ from rich.text import Text
 
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.shared_options import JobsOption, JsonOption, KernelOption, QuietOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, entries, figures, keys
 from fastopen.contract import Network

@@ -22,10 +22,10 @@ from fastopen.cli.output import (
     print_line,
     print_message,
 )
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import RunWatcher
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JobsOption, JsonOption, OneKernelOption, QuietOption, with_settings
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.common.phrases import plural

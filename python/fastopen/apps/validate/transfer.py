@@ -14,14 +14,14 @@ from rich.text import Text
 from fastopen.analysis.statistics import FULL_MIN, VALUES_MIN, central
 from fastopen.apps.validate.page_load_options import PageLoadOptions, networks_of, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import JsonOption, QuietOption, with_settings
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.contract import LoadRecord, Network
-from fastopen.contract.clients import CHROMIUM, LOADER
+from fastopen.contract.client_kinds import CHROMIUM, LOADER
 from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli.output import console, print_json
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError, nearest
 from fastopen.common.grid import Column, keys, listing
 from fastopen.common.terminal import filled

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from fastopen.cli.output import print_json
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.grid import Column, keys, listing
 from fastopen.experiments import FACTORS, Factor
 

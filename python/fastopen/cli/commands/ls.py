@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from fastopen.cli.output import console, print_json, print_line
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
-from fastopen.cli.tables import print_grid
 from fastopen.common import units
 from fastopen.common.grid import Entry, Grid, Tone, figures, keys, listing
 from fastopen.common.terminal import STYLES, fits

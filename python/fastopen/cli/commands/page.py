@@ -9,9 +9,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fastopen.cli.output import console, print_json
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.reading import CalibrationOptions, Reading
 from fastopen.cli.shared_options import JsonOption, with_settings
-from fastopen.cli.tables import print_grid
 from fastopen.common.grid import Column, Grid, figures, keys, listing
 from fastopen.common.phrases import plural, size, time
 from fastopen.common.terminal import filled, plain, tabled

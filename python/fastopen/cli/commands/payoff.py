@@ -9,8 +9,8 @@ from rich.text import Text
 
 from fastopen.analysis.statistics import Payoff, Results, collect, payoffs
 from fastopen.cli.output import console, print_json
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.experiments import ARMS

@@ -58,11 +58,11 @@ def _write(text: str, path: Path) -> None:
 def report_text(store: RunStore, form: Form) -> str:
     # Altair and Vega take a second to import, which no other command should wait for.
     from fastopen.analysis.attribution import read_source
-    from fastopen.report.grids import all_grids, cells_grid
+    from fastopen.report.csv_sheet import csv_text
     from fastopen.report.latex import latex
     from fastopen.report.markdown import markdown
     from fastopen.report.page import html
-    from fastopen.report.sheet import csv_text
+    from fastopen.report.result_tables import all_grids, cells_grid
 
     source = read_source(store)
     if form == "html":

@@ -11,11 +11,11 @@ from rich.text import Text
 from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line, print_message
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.common.user_files import make_folder, write_file

@@ -11,8 +11,8 @@ from fastopen.analysis.statistics import BEYOND_BOUND, Bound, CellResult
 from fastopen.analysis.statistics.bound import savings_bound
 from fastopen.report import results_document
 from fastopen.report.figures import overview_figures
-from fastopen.report.grids import result_grid
 from fastopen.report.printed import results_renderables
+from fastopen.report.result_tables import result_grid
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 

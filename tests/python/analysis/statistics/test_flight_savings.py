@@ -11,8 +11,8 @@ from fastopen.analysis.statistics import BEYOND_BOUND, Results, collect
 from fastopen.experiments import PlannedJob
 from fastopen.report import results_document
 from fastopen.report.findings.first_flight import findings
-from fastopen.report.grids import flight_grid
 from fastopen.report.printed import results_renderables
+from fastopen.report.result_tables import flight_grid
 from fastopen.runs import RunStore
 from made_up_run import MS, fill, made_up_page, made_up_plan
 from places import GOLDEN

@@ -10,7 +10,7 @@ import pytest
 from fastopen.apps.record import browser
 from fastopen.apps.record.browser import LoadError, Recorder
 from fastopen.common.errors import MachineError
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 from hostile_server import Hostile
 from local_server import served
 

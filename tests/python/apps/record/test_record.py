@@ -15,7 +15,7 @@ import pytest
 from fastopen.apps.record.events import Log
 from fastopen.apps.record.har import Loaded, har_of, round_trips_ms
 from fastopen.apps.record.wacz import wire_exchanges
-from fastopen.contract.clients import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM
 from fastopen.pages import load_pages
 from fastopen.pages.bodies import RecordedBodies
 from local_server import Handler, served

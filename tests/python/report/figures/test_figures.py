@@ -35,7 +35,7 @@ from fastopen.report.figures.lines import median_span
 from fastopen.report.figures.panels import columns_of
 from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.style import KIND_COLOURS
-from fastopen.report.grids import cold_grid
+from fastopen.report.result_tables import cold_grid
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from fastopen.apps.conform.run import Conformance, ScriptOutcome, ScriptResult, conform
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import figures, keys, listing
 from fastopen.engines import kernels

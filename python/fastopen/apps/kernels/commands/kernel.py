@@ -8,9 +8,9 @@ import typer
 
 from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_json, print_line
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.engines import kernels

@@ -18,9 +18,9 @@ from fastopen.apps.serve_bench.results import (
     threads_us,
 )
 from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
+from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JsonOption, QuietOption
-from fastopen.cli.tables import print_grid
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP

@@ -12,9 +12,9 @@ from fastopen.pages.bodies import StoredBody
 from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.caching import freshness_of
 from fastopen.pages.importers.exchange import Exchange, Times, is_redirect
-from fastopen.pages.importers.har.creator_switches import UNKNOWN, Writer
 from fastopen.pages.importers.har.parts import Parts
 from fastopen.pages.importers.har.sizes import sizes_of
+from fastopen.pages.importers.har.writers import UNKNOWN, Writer
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import HttpVersion, body_is_empty
 

@@ -11,10 +11,10 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, PageHead
-from fastopen.pages.importers.har.creator_switches import Writer, writer_of
 from fastopen.pages.importers.har.entry import is_cached, read_entry
 from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
+from fastopen.pages.importers.har.writers import Writer, writer_of
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.timed import page_with_times
 from fastopen.pages.recording import ImportedPage
