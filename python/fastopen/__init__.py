@@ -19,5 +19,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """For completion, which finds only what is loaded."""
+    """Return the names of the module, also those that are imported when first used, for completion."""
     return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "Any"})

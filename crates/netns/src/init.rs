@@ -14,8 +14,8 @@ use crate::namespace::{mount_new, mount_scratch};
 use crate::sandbox::{guard_proc, limit_processes, link_standard_streams, mount_tmpfs};
 use crate::{Doing, Result, check};
 
-/// Mounts `/proc`, `/sys`, and a tmpfs each on `/run` (if it exists) and
-/// [`scratch`](crate::namespace::scratch), limits the number of processes, and protects `/proc`. Fails if the
+/// Mounts `/proc`, `/sys`, and tmpfs file systems on `/run` (if it exists) and
+/// [`scratch`](crate::namespace::scratch). Limits the number of processes, and protects `/proc`. Fails if the
 /// kernel lacks one of these file systems, or the root file system lacks a mount point.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {

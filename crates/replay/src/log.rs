@@ -54,7 +54,7 @@ pub struct Arrived {
 /// A request and its response.
 #[derive(Debug, Clone)]
 pub struct ServedRequest {
-    /// The request.
+    /// The request, with the time of its arrival.
     pub request: Arrived,
     /// The part of the response that has been written.
     pub written: Written,

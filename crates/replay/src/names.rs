@@ -226,7 +226,7 @@ fn record_type(version: ip::Version) -> TYPE {
     }
 }
 
-/// Creates a query for the address of `name` in an IP version.
+/// Creates a query for the IPv4 or IPv6 address of `name`.
 ///
 /// # Errors
 /// Returns an error if the name is not valid in DNS.

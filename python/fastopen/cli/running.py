@@ -145,8 +145,8 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways(run: StartedRun, seconds: float) -> str:
-    """Return a text to append to a message about the duration: the options that shorten a run of `seconds`,
-    and the duration with each option. The text is empty for a shard."""
+    """Return the end of a message on a run that takes `seconds`: the options that shorten it, each with the
+    duration that is left. Empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment

@@ -90,7 +90,7 @@ def interval(
 ) -> str:
     """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or `n 2, too few for an interval` without a span.
 
-    With `of_draws`, `span` has 90 % of the results of `pairs` random samples of the uncertain inputs."""
+    With `of_draws`, `span` is the range of 90 % of the results of `pairs` samples with varied inputs."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"

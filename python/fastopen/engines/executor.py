@@ -172,7 +172,7 @@ _turn = itertools.count(os.getpid())
 
 
 def do(task: Task) -> list[Sent]:
-    """Run a task's jobs on this worker. Raises MachineError if the worker's program or kernel differs."""
+    """Run a task's jobs on this worker. Raises MachineError if its program or kernel is not the task's."""
     try:
         program, kernel = _own(task.maker)
         jobs = [Job.model_validate_json(job) for job in task.jobs]

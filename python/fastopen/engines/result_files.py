@@ -40,7 +40,8 @@ class KeptFile(NamedTuple):
 
 
 def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
-    """Open the files of a folder or at a URL. Raises InputError and MachineError."""
+    """Open the files in a folder or at a URL. Raises InputError if the protocol is unknown, and
+    MachineError if a URL cannot be reached."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":

@@ -242,8 +242,8 @@ class ResultsStore:
 
 
 def without_name(raw: str, kind: str, job: str) -> str:
-    """Return the text of a record with its type instead of `{"type":TYPE,"job":ID` at the beginning, so that
-    it does not contain the job's id. Raises ValueError if `raw` begins differently."""
+    """Return the text of a record without its job's id: its beginning, `{"type":TYPE,"job":ID`, becomes the
+    type. Raises ValueError if `raw` begins differently."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])

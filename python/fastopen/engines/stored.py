@@ -42,7 +42,7 @@ def job_of(event: Event) -> str:
 
 
 def renamed(event: Event, job: str) -> Event:
-    """Return a copy of the event for the job with the id `job`."""
+    """Return a copy of the event in which the id of its job is `job`."""
     if isinstance(event, JobStarted | JobEnded):
         return replace(event, job=job)
     raw = with_name(without_name(event.raw, event.record.type, event.record.job), job)

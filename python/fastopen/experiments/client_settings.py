@@ -28,9 +28,9 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client for settings of the command line or an experiment. `kind` must be one of KINDS
-    (default: the loader). Settings that only other clients have are ignored. Raises ValueError and
-    ValidationError."""
+    """Return the client that settings of the command line or an experiment describe. `kind` is one of KINDS
+    (default: the loader). Settings that only other clients have are ignored. Raises ValueError for an unknown
+    kind, and ValidationError for invalid settings."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)

@@ -270,7 +270,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of equal resources. The first is the document, which initiates all others at its end."""
+    """Return a page of resources of one size. The first is the document. The others are requested when it has
+    arrived."""
     root = page.resources[0].model_copy(
         update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
     )

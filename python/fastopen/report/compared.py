@@ -184,8 +184,8 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield a clause on the most changed requests that are on both critical paths, and a clause on requests
-    that are on only one of them."""
+    """Yield parts of a sentence: the requests on both critical paths that changed most, and the requests on
+    only one of the paths."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:

@@ -56,7 +56,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield paragraphs on TLS sessions from an earlier visit, if any setup resumes sessions."""
+    """Yield paragraphs on first flights that use a TLS session of an earlier visit, if any setup has them."""
     pairs = [(setup, setup.tls) for setup in results.experiment.setups if setup.tls is not None]
     setups, encrypted = [setup for setup, _ in pairs], [tls for _, tls in pairs]
     began = {tls.session for tls in encrypted}

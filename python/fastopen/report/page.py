@@ -1,4 +1,4 @@
-"""Write a report as one HTML file that needs no network. Jinja2 escapes all texts of the run."""
+"""Write a report as one HTML file that needs no network. Jinja2 escapes each text of the run."""
 
 from typing import Any, Final
 

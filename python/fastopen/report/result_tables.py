@@ -57,8 +57,8 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page. The first has its results or, for many certificate sizes, round trips by
-    size."""
+    """Return the tables of a page. The first has its results. With many certificate sizes, it has round trips
+    by size instead."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]

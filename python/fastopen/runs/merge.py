@@ -228,7 +228,7 @@ class _Merging:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
 
     def _is_from(self, part: _Part, job: str, load: str) -> bool:
-        """Return True if the merged run takes a load from `part`."""
+        """Return True if the merged run has its record of this load from `part`."""
         return self._chosen.get((job, load), (None, NONE))[0] is part
 
     def _done(self) -> int:

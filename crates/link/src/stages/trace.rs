@@ -102,7 +102,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. A packet offered at the time of the open opportunity has waited for this opportunity.
+    /// Sends a packet. One that is offered exactly when an opportunity opens had waited for it, and uses it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);

@@ -184,7 +184,7 @@ impl<'a> Placer<'a> {
         let room = self.room(number);
         let head = self.head(number, room);
         let mut free = room - head.len();
-        // References at the end of a document share an element: separate elements would take kilobytes.
+        // All references at the end of a document share one element. One for each would take kilobytes.
         let together = |placer: &Self, child: usize| runtime && placer.references()[child].at_bytes.is_none();
         let bytes = |placer: &Self, child: usize| {
             if together(placer, child) {

@@ -50,7 +50,7 @@ fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
     let isolated = settings.isolate;
     let started = Watch::start(command, loading.first_port, move || {
         protect_files(&folder)?;
-        // An isolated command sees none of the machine's UNIX sockets, so it may use such sockets.
+        // An isolated command may use UNIX sockets, because it sees none of the machine's.
         restrict_sockets(isolated)
     });
     let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {

@@ -158,7 +158,7 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-/// Adds the failed operation to an error.
+/// Adds a description of the failed operation to an error.
 pub(super) fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

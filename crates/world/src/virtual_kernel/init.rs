@@ -26,7 +26,7 @@ pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }
 
-/// Returns the path at which the host's folder is mounted.
+/// Returns the path, in the kernel, of the folder through which it exchanges files with the host.
 pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }

@@ -358,7 +358,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// The progress of a task, as its records show it.
+/// The number of a task's parts that have ended, and the worst exit code among them.
 struct Progress<'a> {
     task: Task<'a>,
     done: usize,

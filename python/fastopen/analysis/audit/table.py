@@ -90,7 +90,8 @@ class PrintedCell:
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the largest rounding error of the times in `unit`: half a digit of the more precise time."""
+        """Return the largest rounding error of the times in `unit`: half a unit of the last digit of the more
+        precise time."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property

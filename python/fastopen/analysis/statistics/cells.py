@@ -1,6 +1,6 @@
 """Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
 
-A load with TFO and the baseline's load of the same repeat ran in the same world and are a pair. The pair's
+A pair is a load with TFO and the load of the baseline in the same repeat. Both ran in one world. The pair's
 improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. A cell's improvement is the median over its
 pairs; it is negative for a slowdown. Invalid loads are counted, but all other figures leave out these loads
 and their pairs. Only the last attempt of a repeated load counts. If each repeat is a sample (`--vary`) and

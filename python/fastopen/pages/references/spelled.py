@@ -95,7 +95,8 @@ class NameIndex:
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the last segment of the path that no spelling changes, or empty bytes."""
+    """Return the longest word in the last segment of the path that is the same in every spelling of the URL
+    (escapes, entities); empty bytes if there is none."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

@@ -81,7 +81,7 @@ impl<'a> LoadObserver<'a> {
         Self { loading, resources, expected, in_flight, done, frame: None, loaded: false }
     }
 
-    /// Returns true after the load event if no request is in flight. Expected requests may not have begun.
+    /// Returns true after the load event if no request is in flight. Expected requests may begin later.
     pub(super) fn is_idle(&self) -> bool {
         self.loaded && self.in_flight.is_empty()
     }
