@@ -65,7 +65,8 @@ impl Observations<'_> {
 
     /// Returns true if only the first flight determines when the first response arrives. This can hold for
     /// the load's first connection, which carries the document. On a link without a rate, which has no
-    /// queues, it can also hold for other connections that carry one response at a time.
+    /// queues, it can also hold for other connections that carry one response at a time, unless they wait
+    /// for others at a single-threaded origin.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
         // A browser opens another connection if a server does not answer for a while.
@@ -84,7 +85,8 @@ impl Observations<'_> {
             && self.path.behaviour == Behaviour::None
             && self.job.network.cross.is_none()
             && ways.iter().all(|way| way.trace_ms.is_none())
-            && (alone || no_queue && asked_first && !connection.multiplexed)
+            && (alone
+                || no_queue && asked_first && !connection.multiplexed && !self.job.origins.single_threaded)
     }
 
     /// Returns upper bounds for a first response: its number of round trips, which is `least` plus possible

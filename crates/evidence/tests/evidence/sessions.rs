@@ -47,6 +47,15 @@ fn as_many_connections_resume_as_there_are_tickets_and_both_ends_say_so() {
     };
     assert_eq!(kept(ClientKind::Command).kinds(), NONE, "a command may have only one ticket left");
     assert_eq!(kept(ClientKind::Loader).kinds(), [InvalidKind::NotResumed]);
+    let resumed = |number: usize| {
+        kept(ClientKind::Command).with(|load| {
+            for connection in &mut load.connections[number..] {
+                connection.tls = Some(handshake(false, false));
+            }
+        })
+    };
+    assert_eq!(resumed(1).kinds(), NONE);
+    assert_eq!(resumed(0).kinds(), [InvalidKind::NotResumed]);
     let doubtful =
         Load::tls(SessionStart::Resumed).with(|load| origins_handshake_of(load, 1).resumed = false);
     assert_eq!(doubtful.kinds(), [InvalidKind::NotResumed]);

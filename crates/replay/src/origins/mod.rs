@@ -271,6 +271,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             Ok((stream, client)) => {
                 let Ok(origin) = stream.local_addr() else { continue };
                 let four_tuple = FourTuple { client, origin };
+                shared.log.accepted(four_tuple, monotonic_ns());
                 let stream = ObservedStream::accepted(stream, four_tuple, shared.sockets.clone());
                 tokio::spawn(serve_in_turn(stream, four_tuple, shared.clone()));
             }
@@ -295,7 +296,6 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     if shared.site.version(origin.ip()).is_multiplexed() {
         stream.limit_unsent(NOTSENT_LOWAT);
     }
-    shared.log.accepted(four_tuple, monotonic_ns());
     if let Some(names) = shared.resolver_at(origin) {
         return serve_names(stream, names, four_tuple, &shared).await;
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::support::{Run, image, job, list, network, number, page, root, run, with, with_syn_data};
+use crate::support::{
+    Run, image, job, list, network, number, page, plt_ms, request, root, run, with, with_syn_data,
+};
 use crate::virtual_time::{exactly, on_each_engine};
 
 #[test]
@@ -136,6 +138,44 @@ fn a_single_threaded_host_serves_its_connections_one_after_another() {
     if let (Some(at_once), Some(in_turn)) = (exactly(&asked(false)), exactly(&asked(true))) {
         let (at_once, in_turn) = (page_load_ms(&at_once), page_load_ms(&in_turn));
         assert!((at_once - 58.0).abs() < 1.0 && (in_turn - 108.0).abs() < 1.0, "{at_once}, {in_turn} ms");
+    }
+}
+
+#[test]
+fn the_turn_at_a_single_threaded_host_is_no_part_of_a_handshake() {
+    let images = [1, 2].map(|number| {
+        with(image(&format!("http://a.test/{number}"), 10), json!({"server_think_us": 90_000}))
+    });
+    let page = page(&[&[root(10)][..], &images].concat());
+    let fetch = r#"fetch() { exec 3<>"/dev/tcp/a.test/80"; cat <<<"GET $1 HTTP/1.1"$'\r\nHost: a.test\r\n\r' >&3; cat <&3; }
+        fetch / >/dev/null; fetch /1 & fetch /2 & wait"#;
+    let changes = json!({
+        "client": {"kind": "command", "command": ["bash", "-c", fetch]},
+        "origins": {"single_threaded": true},
+    });
+    let Some(run) = exactly(&with(job(&page, &network(20_000), &["tcp"]), changes)) else { return };
+    let load = run.valid("tcp");
+    let handshakes: Vec<_> =
+        list(&load["connections"]).iter().map(|connection| number(&connection["handshake_us"])).collect();
+    assert_eq!(handshakes.len(), 3);
+    assert!(handshakes.iter().all(|us| (20_000..21_000).contains(us)), "{handshakes:?}");
+    let ends = [1, 2].map(|resource| number(&request(load, resource)["end_ns"]));
+    assert!(ends[0].abs_diff(ends[1]) > 85_000_000, "one image waits for the other: {ends:?}");
+}
+
+#[test]
+fn valid_loads_wait_at_a_single_threaded_host_on_a_link_without_a_rate() {
+    // The images' bodies take round trips, for which the second image waits.
+    let images = [1, 2].map(|number| image(&format!("http://a.test/{number}"), 105_000));
+    let page = page(&[&[root(1000)][..], &images].concat());
+    let load_ms = |single_threaded: bool| {
+        let changes =
+            json!({"origins": {"single_threaded": single_threaded}, "tolerance": {"late_us": 5000}});
+        let run = exactly(&with(job(&page, &network(100_000), &["tcp"]), changes))?;
+        Some(plt_ms(run.valid("tcp")))
+    };
+    if let (Some(at_once), Some(in_turn)) = (load_ms(false), load_ms(true)) {
+        assert!((in_turn - at_once - 200.0).abs() < 1.0, "{at_once}, {in_turn} ms");
     }
 }
 
