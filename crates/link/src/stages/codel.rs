@@ -22,7 +22,7 @@ pub(super) struct CodelQueue<P> {
     packets: VecDeque<(Nanos, Packet<P>)>,
     bytes: u64,
     /// Time from which packets are dropped, an interval after the delay rose above the target; `None` while
-    /// the delay is below the target.
+    /// the delay is below the target, or at most one full packet waits.
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,

@@ -257,6 +257,7 @@ fn follow(
     navigation.metrics.dialogs = conduct.dialogs;
     Ok(navigation)
 }
+
 /// Returns the URL of a resource as it appears in the served bodies.
 fn url_of(loading: &Loading, number: usize) -> String {
     let rewrite = UrlRewrite { aliased: loading.synthetic_page.is_some(), schemes: loading.schemes };
