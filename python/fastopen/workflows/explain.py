@@ -48,7 +48,7 @@ AGREE_SHARE: Final = 0.1
 SEARCH_REQUESTS: Final = 60_000
 # Number of other rigs that a search loads together if it has tried all neighbours of the best rig.
 AT_ONCE: Final = 4
-# A search tries at most this number of rigs, those with the fewest properties.
+# A search tries neighbours of the best rig, and others among this number of rigs with the fewest properties.
 RIGS_MAX: Final = 20_000
 # Number of loads of each cell, whose mean is compared. Each draws its own values for uncertain facts.
 DRAWS: Final = 2
@@ -130,7 +130,7 @@ class Explained:
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
-    """The rigs that were loaded. The first is the base."""
+    """The rigs whose pages were loaded. The first is the base."""
     findings: Mapping[PublishedCell, tuple[AuditFinding, ...]]
     loads: int
 
@@ -386,7 +386,7 @@ class _Search:
     _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
     _pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
-    """The rigs that may be tried, in random order by number of properties, each with its rows."""
+    """The rigs that may be tried, by number of properties and then in random order, each with its rows."""
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)

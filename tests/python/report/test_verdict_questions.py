@@ -247,6 +247,21 @@ def test_a_saving_of_loads_that_survive_is_not_called_worth_it(several_questions
     assert headline({"warm": (1, 4)}, saves=False).startswith("TFO is not worth turning on")
 
 
+def test_unfinished_loads_of_questions_with_one_verdict_are_added(several_questions: Results) -> None:
+    lost = (Reason("incomplete", 1, "it did not end"),)
+    cells = [
+        replace(
+            cell, loads=4, invalid=1, reasons=lost, improvement_percent=18.0, improvement_ci95=(17.0, 19.0)
+        )
+        if cell.cell.arm.name == "warm"
+        else replace(cell, loads=4)
+        for cell in several_questions.cells
+    ]
+    headline = summarise_run(replace(several_questions, cells=cells)).headline
+    assert headline.count("did not finish") == 1
+    assert f"{sum(cell.cell.arm.name == 'warm' for cell in cells)} of" in headline
+
+
 def test_a_factor_that_changes_no_load_at_all_is_said_to_have_no_effect() -> None:
     setups = [{"tcp": {"congestion_control": name}} for name in ("cubic", "bbr", "reno")]
     plan = made_up_plan([made_up_page("small")], (20, 100), 1, engines=["virtual"], setups=setups)

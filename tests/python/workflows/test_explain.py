@@ -1,9 +1,11 @@
 """Searching for the rig behind published figures: the rule of agreement, and a real search."""
 
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
+from fastopen.common.resources import packaged_folder
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
 from fastopen.workflows.explain import CellTimes, Explained, Tried, explain, sourced_rig
@@ -120,6 +122,25 @@ def test_the_class_report_of_cs244_is_explained() -> None:
     assert names == [one.name for one in SPACE.properties]
     again = explain(SPACE)
     assert again.as_json() == document, "virtual time repeats a search to the digit"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_rigs_whose_pages_were_all_loaded_are_compared_without_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rigs = '[[rig]]\nname = "cost"\nvalue = "9 s"\nsource = "assumed"\neach_page = true\ntfo_ms = 9000\n'
+    rigs += 'pages = ["wikipedia-tcp", "amazon"]\n'
+    packaged = packaged_folder("experiments")
+    assert packaged is not None
+    text = (packaged / "palguyev.toml").read_text()
+    (tmp_path / "costly.toml").write_text(text[: text.index("[[rig]]")] + rigs)
+    # The best rig is the base. The rig of both properties is not its neighbour, and is not tried by chance.
+    monkeypatch.setattr("fastopen.workflows.explain.SEARCH_REQUESTS", 0)
+    space = load_rigs(str(tmp_path / "costly.toml"))
+    found = explain(space)
+    assert (found.best.rig, found.of(space.properties) is None) == ((), False)
+    networks, arms, draws = 3, 2, 2
+    assert (len(found.tried), found.loads) == (4, len(space.properties) * 2 * networks * arms * draws)
 
 
 def test_properties_of_a_rig_stand_in_the_order_of_the_file() -> None:

@@ -68,14 +68,15 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         return NO_SYN if over_quic(results, cells) else NO_TREATMENT
     questions = questions_of(results, cells)
     alike = grouped(
-        ((*verdict_of(results, of_question), lost_loads(results, of_question)), name)
+        ((*verdict_of(results, of_question), bool(lost_loads(results, of_question))), name)
         for name, of_question in questions.items()
     )
-    (verdict, large_hellos, lost), *others = alike
+    (verdict, large_hellos, loses), *others = alike
     if verdict is not None and not others:
-        return _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "") + lost
+        words = _on_all(results, cells, verdict, HELLO_BEYOND_SYN if large_hellos else "")
+        return words + lost_loads(results, cells) * loses
     sentences = []
-    for (verdict, _, lost), names in alike.items():
+    for (verdict, _, loses), names in alike.items():
         together = [cell for name in names for cell in questions[name]]
         if verdict is None:
             words = NO_SYN
@@ -84,7 +85,9 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
         else:
             words = f"{_on_visit(results, arms[0], of_arm(together, arms[0]))}."
         subject = "; ".join(names) if any(", " in name for name in names) else listed(names)
-        sentences.append(f"{capitalised(subject)}: {decapitalised(words)}{lost}")
+        sentences.append(
+            f"{capitalised(subject)}: {decapitalised(words)}{lost_loads(results, together) * loses}"
+        )
     return " ".join(sentences)
 
 
