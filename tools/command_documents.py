@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastopen.analysis.audit.findings import MEANING
-from fastopen.cli.discovery import PANELS, Commands
+from fastopen.cli.discovery import COMMAND_PANELS, Commands
 from fastopen.contract import certificates
 from fastopen.experiments import load_experiment, packaged_experiments
 from fastopen.pages.library import load_pages, packaged_pages
@@ -35,7 +35,7 @@ def command_table() -> str:
     rows = ["| command | task |", "|---|---|"]
     every: dict[str, Any] = dict(Commands().commands)
     panels = {name: one.rich_help_panel for name, one in every.items()}
-    for panel in PANELS:
+    for panel in COMMAND_PANELS:
         rows.append(f"| **{panel}** | |")
         for name, command in commands():
             if panels[name.split()[0]] == panel:

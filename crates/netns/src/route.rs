@@ -123,13 +123,6 @@ impl RouteSocket {
         Err(io::ErrorKind::TimedOut).doing(|| format!("waiting for {interface} to be ready"))
     }
 
-    /// Removes an interface. If it is an end of a veth pair, the other end is removed too.
-    pub fn delete(&mut self, interface: &str) -> Result<()> {
-        let link = link_header(self.index(interface)?, 0);
-        self.known.remove(interface);
-        self.ask(libc::RTM_DELLINK, 0, &[link]).doing(|| format!("deleting {interface}"))
-    }
-
     /// Makes every address of a network local to the namespace with one route of type `local`, instead of
     /// adding each address to an interface.
     pub fn add_local_network(&mut self, network: (IpAddr, u8)) -> Result<()> {

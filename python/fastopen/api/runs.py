@@ -105,19 +105,19 @@ class Run(Closing):
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
         """Return the report's charts by name. With `loads`, also return charts of the median loads."""
-        from fastopen.analysis.attribution import read_source
+        from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
-        source = read_source(self._store)
-        made = [*overview_figures(source), *(load_figures(source) if loads else ())]
+        analysis = analyse_run(self._store)
+        made = [*overview_figures(analysis), *(load_figures(analysis) if loads else ())]
         return {figure.name: _chart(figure) for figure in made}
 
     def report(self, path: str | Path) -> Path:
         """Write the report as one HTML file, and return its path."""
-        from fastopen.analysis.attribution import read_source
+        from fastopen.analysis.attribution import analyse_run
         from fastopen.report.page import html
 
-        write_atomic(path, html(read_source(self._store)))
+        write_atomic(path, html(analyse_run(self._store)))
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:

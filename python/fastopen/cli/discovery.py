@@ -26,7 +26,7 @@ from fastopen.common.pydantic_errors import input_error
 
 COMMANDS: Final = "commands"
 # The headings of the help, in their order. A command's module names one of them as its PANEL.
-PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
+COMMAND_PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
 # Narrower terminals get help without frames, whose columns would cut names of options.
 FRAMES_MIN: Final = 120
 
@@ -59,13 +59,13 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
         """Return the names of the commands by panel. Imports all of them."""
         made: list[tuple[str, Any]] = [*self.commands.items()]
-        return [name for panel in PANELS for name, one in made if one.rich_help_panel == panel]
+        return [name for panel in COMMAND_PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands under the headings of their panels, even without frames."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
-        for panel in PANELS:
+        for panel in COMMAND_PANELS:
             within = [(name, one) for name, one in every if one.rich_help_panel == panel]
             with formatter.section(panel):
                 formatter.write_dl([(name, one.get_short_help_str(width)) for name, one in within])

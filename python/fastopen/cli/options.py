@@ -26,7 +26,13 @@ from fastopen.experiments.factors import ENGINE
 from fastopen.experiments.quantities import choice
 
 # Headings in the help for options of factors, by the part of a job that the factor changes.
-PANELS: Final = {"network": "Network", "client": "Client", "origins": "HTTP", "tls": "TLS", "tcp": "TCP"}
+OPTION_PANELS: Final = {
+    "network": "Network",
+    "client": "Client",
+    "origins": "HTTP",
+    "tls": "TLS",
+    "tcp": "TCP",
+}
 ALIASES: Final = {"transport": ["--transport", "--arms"]}
 Written = dict[str, object]
 
@@ -65,7 +71,7 @@ def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
         *ALIASES.get(factor.name, ()),
         help=factor.meaning + (f" (default: {usual})" if usual and not factor.switch else ""),
         metavar=factor.example or None,
-        rich_help_panel=PANELS.get(factor.part),
+        rich_help_panel=OPTION_PANELS.get(factor.part),
     )
     kind: Any = bool if factor.switch else list[str] | None if factor.repeatable else str | None
     return inspect.Parameter(

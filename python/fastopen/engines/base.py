@@ -9,7 +9,7 @@ from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, 
 # The maximum number of attempts at a load that is invalid because of the machine: it was late, or the world
 # ended early. A late link gets the most attempts, because the processors of virtual machines can pause for
 # some milliseconds many times within seconds.
-ATTEMPTS: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
+ATTEMPTS_BY_KIND: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, InvalidKind.FIRST_BYTE_LATE: 3}
 
 # Maps the name of a page to its recorded bodies, keyed by the index of the resource.
 Bodies = Mapping[str, Mapping[int, bytes]]

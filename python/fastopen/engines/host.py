@@ -22,7 +22,7 @@ from fastopen.engines.world_process import WorldProcess
 
 # The maximum number of attempts to build the world of a job. The program ends before it loads the page if the
 # network that it measures deviates from the network that the job requires.
-ATTEMPTS: Final = 3
+WORLD_ATTEMPTS: Final = 3
 CHUNK: Final = 2**20
 
 
@@ -70,7 +70,7 @@ class WorldEngine:
                     if world.not_begun:
                         again.append((world.not_begun, 1))
                     error = world.error
-                    if error is not None and error.fault == "world" and world.attempt < ATTEMPTS:
+                    if error is not None and error.fault == "world" and world.attempt < WORLD_ATTEMPTS:
                         remaining = [load for load in world.job.loads if load.id in world.missing]
                         once_more = world.job.model_copy(update={"loads": remaining})
                         again.append(([once_more], world.attempt + 1))

@@ -8,7 +8,7 @@ from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.records import RecordError
 from fastopen.engines.base import (
-    ATTEMPTS,
+    ATTEMPTS_BY_KIND,
     Bodies,
     Engine,
     Event,
@@ -141,7 +141,7 @@ def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable
             continue
         if isinstance(event, LoadDone):
             loads.append(event.record.id)
-            if any(reason.kind in ATTEMPTS for reason in event.record.invalid):
+            if any(reason.kind in ATTEMPTS_BY_KIND for reason in event.record.invalid):
                 return None
         try:
             records.append(without_name(event.raw, event.record.type, job.id))

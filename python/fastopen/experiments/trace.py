@@ -5,10 +5,10 @@ from typing import Final
 
 from fastopen.common.errors import InputError
 from fastopen.common.user_files import read_bytes
+from fastopen.contract.network import TRACE_MAX_MS
 
 PACKET_BYTES: Final = 1500
 MAX_LINES: Final = 10_000_000
-MAX_MS: Final = 10**9
 MAX_BYTES: Final = 11 * MAX_LINES
 
 
@@ -30,8 +30,10 @@ def read_trace(path: Path | str) -> list[int]:
     if not times or times[-1] == 0:
         fault = "the trace ends at 0 ms" if times else "the trace is empty"
         raise InputError(fault, str(path), "its last line must be greater than 0")
-    if len(times) > MAX_LINES or times[-1] > MAX_MS:
-        raise InputError("the trace is too long", str(path))
+    if times[-1] > TRACE_MAX_MS:
+        raise InputError("the trace is longer than a day", str(path), "keep its first part")
+    if len(times) > MAX_LINES:
+        raise InputError(f"the trace has more than {MAX_LINES} lines", str(path), "keep its first part")
     return times
 
 

@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from fastopen.common.csv_cells import as_written
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
+from fastopen.pages.conditions import Kind, Where
 from fastopen.pages.files import FileProgress, Progress, part_of, silent
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
 from fastopen.pages.recording import ImportedPage
-from fastopen.pages.where import Kind, Where
 
 TEXTS: Final = ("file", "page", "url", "initiators", "digest")
 KINDS: Final[dict[str, Kind]] = {name: "text" if name in TEXTS else "number" for name in COLUMNS}
@@ -32,7 +32,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     where: str = ""
-    """A condition on the facts of a page (pages/where.py); empty: all pages."""
+    """A condition on the facts of a page (pages/conditions.py); empty: all pages."""
     sample: Annotated[int, Field(ge=1)] | None = None
     """The number of pages to draw from those that meet the condition; None: all pages that meet it."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0

@@ -33,7 +33,7 @@ from fastopen.common.phrases import (
     with_sign,
 )
 from fastopen.common.terminal import STYLES, filled, tabled
-from fastopen.report.entries import MISSING, known, of_factor
+from fastopen.report.shared_columns import MISSING, known, of_factor
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
 # Smaller changes of a wait on the critical path are not mentioned.

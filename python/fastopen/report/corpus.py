@@ -8,7 +8,7 @@ from fastopen.common.grid import Column, Entry, Grid, Tone, entries, figures
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.entries import MISSING, of_factor
+from fastopen.report.shared_columns import MISSING, of_factor
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # The maximum number of correlations in a sentence.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from fastopen.analysis.attribution import Source, page_answers, run_answers
+from fastopen.analysis.attribution import RunAnalysis, page_answers, run_answers
 from fastopen.common.grid import Grid
 from fastopen.report.corpus import pages_told
 from fastopen.report.findings.surprises import sentences_on_pages
@@ -20,32 +20,32 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", plain)
 
 
-def markdown(source: Source) -> str:
-    return "\n".join(_lines(source)).rstrip() + "\n"
+def markdown(analysis: RunAnalysis) -> str:
+    return "\n".join(_lines(analysis)).rstrip() + "\n"
 
 
-def _lines(source: Source) -> Iterator[str]:
-    results, summary = source.results, summarise_run(source.results)
+def _lines(analysis: RunAnalysis) -> Iterator[str]:
+    results, summary = analysis.results, summarise_run(analysis.results)
     yield f"# {escaped(results.experiment.title or results.experiment.name)}"
     yield f"\n**{escaped(summary.headline)}** {escaped(' '.join(summary.sentences))}"
     yield "\n## Results"
     yield from (f"\n{escaped(sentence)}" for sentence in sentences_on_pages(results))
-    for grid in all_grids(source):
+    for grid in all_grids(analysis):
         yield from table(grid)
         if grid.title in results.pages:
             yield from (f"\n{escaped(one.sentence)}" for one in other_findings(results, grid.title))
     yield "\n## Answers"
     for page in pages_told(results):
         yield f"\n### {escaped(page)}"
-        for answer in page_answers(results, source.attribution, page):
+        for answer in page_answers(results, analysis.attribution, page):
             yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"
-    for answer in run_answers(results, source.attribution):
+    for answer in run_answers(results, analysis.attribution):
         yield f"\n### {answer.question}\n\n{escaped(' '.join(answer.sentences))}"
     yield "\n## Method"
-    for paragraph in method_paragraphs(source):
+    for paragraph in method_paragraphs(analysis):
         yield f"\n{escaped(paragraph)}"
     yield "\n## Environment\n"
-    for name, value in environment_facts(source):
+    for name, value in environment_facts(analysis):
         yield f"- {escaped(name)}: {escaped(value)}"
 
 

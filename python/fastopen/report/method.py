@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.statistics import Results
-from fastopen.analysis.statistics.loaded import http_of
+from fastopen.analysis.statistics.protocols import http_of
 from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
@@ -20,8 +20,8 @@ SETTINGS_NAMED: Final = 6
 TCP_SEGMENT_BYTES: Final = 1448
 
 
-def method_paragraphs(source: Source) -> Iterator[str]:
-    results = source.results
+def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
+    results = analysis.results
     experiment = results.experiment
     yield (
         f"We loaded {plural(len(results.pages), 'page')} ({listed(list(results.pages))}) over"
@@ -37,7 +37,7 @@ def method_paragraphs(source: Source) -> Iterator[str]:
     )
     yield from _first_flights(results)
     yield from _quic(results)
-    yield from _stack(results, source.world)
+    yield from _stack(results, analysis.world)
     yield (
         "Page load time runs from navigation start to the load event. The improvement is the median over the"
         f" paired repeats of (PLT off - PLT on) / PLT off, signed{_certainty(results)}. A load counted as one"
@@ -122,16 +122,16 @@ def _quic(results: Results) -> Iterator[str]:
     )
 
 
-def environment_facts(source: Source) -> list[tuple[str, str]]:
+def environment_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
     """Return (name, value) for each known fact on the machine, the kernels and the inputs of a run."""
-    results = source.results
+    results = analysis.results
     environment, experiment = results.environment, results.experiment
     versions, memory = environment.get("versions", {}), environment.get("memory_bytes")
     facts: list[tuple[str, Any]] = [
         ("run started", environment.get("started")),
         ("status", results.status),
         ("engine", listed(sorted({cell.cell.engine for cell in results.cells}))),
-        ("kernel of the worlds", source.world.kernel if source.world is not None else None),
+        ("kernel of the worlds", analysis.world.kernel if analysis.world is not None else None),
         ("kernel of this machine", environment.get("kernel")),
         ("processor", environment.get("processor")),
         ("cores", environment.get("cores")),
@@ -143,8 +143,8 @@ def environment_facts(source: Source) -> list[tuple[str, str]]:
         ("seed", experiment.seed),
         ("repeats", experiment.repeats),
     ]
-    if source.world is not None:
-        facts += _sysctls(source.world)
+    if analysis.world is not None:
+        facts += _sysctls(analysis.world)
     facts += [
         (f"page {name}", f"{page.source}; SHA-256 {page.digest()[:16]}")
         for name, page in results.pages.items()

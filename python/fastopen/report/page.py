@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.report.embedding import library, packed, script_json
 from fastopen.report.figures import Figure, median_loads, overview_figures
 from fastopen.report.figures.requests import timing_breakdown, waterfall
@@ -16,10 +16,10 @@ from fastopen.report.templates import asset, whole_page
 LOADS_BYTES_MAX: Final = 5_000_000
 
 
-def html(source: Source) -> str:
-    results = source.results
-    overview = overview_figures(source)
-    loads, left_out = _loads(source)
+def html(analysis: RunAnalysis) -> str:
+    results = analysis.results
+    overview = overview_figures(analysis)
+    loads, left_out = _loads(analysis)
     data = script_json(
         {
             "figures": {figure.name: packed(figure) for figure in overview},
@@ -35,7 +35,7 @@ def html(source: Source) -> str:
         environment=results.environment,
         status=results.status,
         subject=subject(results),
-        parts={part: part_html(part, source) for part in PARTS},
+        parts={part: part_html(part, analysis) for part in PARTS},
         only_rtt=all(factor.name == "rtt" for factor in results.factors.varying),
         figures=[drawn(figure) for figure in overview],
         loads=[one[0] for one in loads],
@@ -45,11 +45,11 @@ def html(source: Source) -> str:
     )
 
 
-def _loads(source: Source) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
+def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
     """Return each load that readers can choose (page and comparison, figures, packed data), and the number of
     loads that are left out to limit the size of the file."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
-    size, loads = 0, list(median_loads(source))
+    size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.
     traced = any(has_trace(arms) for _, _, arms in loads)
     drawn = (waterfall, *([tcp_trace] if traced else []), timing_breakdown)

@@ -16,7 +16,7 @@ from fastopen.analysis.statistics import (
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP, capitalised, plural, with_sign
 from fastopen.experiments import BASELINE
-from fastopen.report.entries import known, of_factor, time_in
+from fastopen.report.shared_columns import known, of_factor, time_in
 
 # The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3

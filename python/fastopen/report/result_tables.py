@@ -7,7 +7,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.attribution import Kind, Source
+from fastopen.analysis.attribution import Kind, RunAnalysis
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import (
     BEYOND_BOUND,
@@ -44,10 +44,10 @@ from fastopen.experiments import (
 )
 from fastopen.report.corpus import corpus_grids
 from fastopen.report.document import flat_cells
-from fastopen.report.entries import MISSING, cell_columns, known, of_factor, time_in
 from fastopen.report.findings.browser import paint_grid
 from fastopen.report.findings.first_flight import of_first_flight
 from fastopen.report.published import published_grid
+from fastopen.report.shared_columns import MISSING, cell_columns, known, of_factor, time_in
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
 # Factors that change how many bytes a client sends first or how many fit into a SYN.
@@ -333,7 +333,7 @@ def sensitivity_grid(results: Results) -> Grid:
     return Grid("What moves the answer", columns, tuple(rows), note)
 
 
-def path_grid(source: Source) -> Grid:
+def path_grid(analysis: RunAnalysis) -> Grid:
     """Return a table of the mean critical path of each cell, in milliseconds."""
     rows = [
         (
@@ -341,7 +341,7 @@ def path_grid(source: Source) -> Grid:
             *(Entry(f"{ms:.0f}") for ms in (path.plt_ms, *path.kinds_ms.values(), path.ready_ms)),
             *entries(f"{path.handshakes:.1f}", str(path.loads)),
         )
-        for page, place in source.all_places()
+        for page, place in analysis.all_places()
         for arm, path in place.breakdowns.items()
     ]
     note = (
@@ -352,10 +352,10 @@ def path_grid(source: Source) -> Grid:
     return Grid("The critical path in figures", columns, tuple(rows), note)
 
 
-def cold_grid(source: Source) -> Grid:
+def cold_grid(analysis: RunAnalysis) -> Grid:
     """Return a table of the share of request times that handshakes take, a row for each network and setup."""
     rows = []
-    for one in cold_requests(source):
+    for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
         times = entries(*(f"{median(ms):.1f}" for ms in (one.all_ms, one.cold_ms, one.without_ms)))
         counts = entries(str(len(one.times_ms)), str(len(one.shares)))
@@ -415,11 +415,11 @@ def invalid_grid(results: Results) -> Grid:
     return Grid("Loads that do not count", columns, tuple(rows))
 
 
-def cells_grid(source: Source) -> Grid:
+def cells_grid(analysis: RunAnalysis) -> Grid:
     """Return a table with a row for each cell: the values of `flat_cells`, then the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
-    for flat, result in zip(flat_cells(source.results), source.results.cells, strict=True):
-        path = source.attribution.breakdowns.get(result.cell.index)
+    for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
+        path = analysis.attribution.breakdowns.get(result.cell.index)
         for kind in Kind:
             name = f"path_{kind.value.replace(' ', '_').replace('-', '_')}_ms"
             flat[name] = None if path is None else round(path.kinds_ms[kind], 6)
@@ -432,24 +432,24 @@ def cells_grid(source: Source) -> Grid:
     return Grid("Cells", figures(*names), tuple(made))
 
 
-def all_grids(source: Source, *, for_paper: bool = False) -> Iterator[Grid]:
+def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Grid]:
     """Yield every table in order. For a paper or a corpus, the results of all pages are one table."""
-    results = source.results
+    results = analysis.results
     yield from corpus_grids(results)
     if results.distributions or for_paper:
         yield paper_grid(results)
     else:
         yield from (result_grid(results, page) for page in results.pages)
-    yield from (grid for grid in (published_grid(results), *detail_grids(source)) if grid.rows)
+    yield from (grid for grid in (published_grid(results), *detail_grids(analysis)) if grid.rows)
 
 
-def detail_grids(source: Source) -> list[Grid]:
+def detail_grids(analysis: RunAnalysis) -> list[Grid]:
     """Return the tables with details of the results; tables without rows are left out."""
-    results = source.results
+    results = analysis.results
     made = (
         *(flight_grid(results, page) for page in results.pages),
         *(paint_grid(results), sensitivity_grid(results)),
-        *(path_grid(source), cold_grid(source), evidence_grid(results), invalid_grid(results)),
+        *(path_grid(analysis), cold_grid(analysis), evidence_grid(results), invalid_grid(results)),
     )
     return [grid for grid in made if grid.rows]
 

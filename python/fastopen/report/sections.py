@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, get_args
 
 from markupsafe import Markup
 
-from fastopen.analysis.attribution import Source, page_answers, run_answers
+from fastopen.analysis.attribution import RunAnalysis, page_answers, run_answers
 from fastopen.analysis.statistics import Results, discrepancies
 from fastopen.common.phrases import NBSP, listed
 from fastopen.report.corpus import corpus_grids, pages_told
@@ -24,9 +24,9 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 NAMED_PAGES: Final = 4
 
 
-def part_html(part: Part, source: Source) -> Markup:
+def part_html(part: Part, analysis: RunAnalysis) -> Markup:
     """Return one section; empty if the run has nothing to report in it."""
-    return _rendered(part, _CONTENT[part](source))
+    return _rendered(part, _CONTENT[part](analysis))
 
 
 def verdict_html(results: Results) -> Markup:
@@ -41,8 +41,8 @@ def _rendered(part: Part, content: Mapping[str, Any] | None) -> Markup:
     return Markup(section(**content))  # noqa: S704  # the template escapes all texts
 
 
-def _results(source: Source) -> dict[str, Any]:
-    results = source.results
+def _results(analysis: RunAnalysis) -> dict[str, Any]:
+    results = analysis.results
     corpus = list(corpus_grids(results))
     pages: list[dict[str, Any]] = [
         {
@@ -64,15 +64,15 @@ def _results(source: Source) -> dict[str, Any]:
     }
 
 
-def _published(source: Source) -> dict[str, Any] | None:
-    grid = published_grid(source.results)
-    sentences = comparison_sentences(source.results, discrepancies(source.results))
+def _published(analysis: RunAnalysis) -> dict[str, Any] | None:
+    grid = published_grid(analysis.results)
+    sentences = comparison_sentences(analysis.results, discrepancies(analysis.results))
     comparison = [line.removeprefix("- ") for line in sentences]
     return {"published": grid, "comparison": comparison} if grid.rows else None
 
 
-def _answers(source: Source) -> dict[str, Any]:
-    results, attribution = source.results, source.attribution
+def _answers(analysis: RunAnalysis) -> dict[str, Any]:
+    results, attribution = analysis.results, analysis.attribution
     return {
         "run_answers": run_answers(results, attribution),
         "pages": [
@@ -82,15 +82,15 @@ def _answers(source: Source) -> dict[str, Any]:
     }
 
 
-_CONTENT: Final[dict[Part, Callable[[Source], dict[str, Any] | None]]] = {
-    "verdict": lambda source: {"summary": summarise_run(source.results)},
+_CONTENT: Final[dict[Part, Callable[[RunAnalysis], dict[str, Any] | None]]] = {
+    "verdict": lambda analysis: {"summary": summarise_run(analysis.results)},
     "results": _results,
     "published": _published,
     "answers": _answers,
-    "evidence": lambda source: {"grids": detail_grids(source)},
-    "method": lambda source: {
-        "method": list(method_paragraphs(source)),
-        "facts": environment_facts(source),
+    "evidence": lambda analysis: {"grids": detail_grids(analysis)},
+    "method": lambda analysis: {
+        "method": list(method_paragraphs(analysis)),
+        "facts": environment_facts(analysis),
     },
 }
 

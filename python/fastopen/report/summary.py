@@ -8,7 +8,7 @@ from statistics import median
 from typing import Final
 
 from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, discrepancies, effect_of
-from fastopen.analysis.statistics.loaded import over_quic
+from fastopen.analysis.statistics.protocols import over_quic
 from fastopen.common.phrases import gain, listed, plural, span, times
 from fastopen.experiments import Arm, treatments_of
 from fastopen.report.corpus import in_the_middle

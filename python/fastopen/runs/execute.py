@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.grouping import grouped
 from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
-from fastopen.engines.base import ATTEMPTS, Bodies
+from fastopen.engines.base import ATTEMPTS_BY_KIND, Bodies
 from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
@@ -130,7 +130,7 @@ def execute(
     """Run the loads of the plan that the store lacks. `engine` is one engine, or maps names to engines.
 
     Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
-    ATTEMPTS allows. `more_jobs` is then called for additional jobs until it returns none. On
+    ATTEMPTS_BY_KIND allows. `more_jobs` is then called for additional jobs until it returns none. On
     KeyboardInterrupt, the run stops, keeps the finished loads and returns. Without `keep_going`, the run also
     stops if the first INVALID_ALIKE loads of an arm are invalid for the same reason. If the machine is the
     reason, the run stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load.
@@ -215,7 +215,7 @@ class _Execution:
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
-        for self._round in range(max(ATTEMPTS.values())):
+        for self._round in range(max(ATTEMPTS_BY_KIND.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)
             if not owed:
                 break

@@ -12,7 +12,7 @@ from typing import Final
 from fastopen.common.errors import InputError, nearest, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
 from fastopen.runs.database import LIST_THEM, FolderLock, holds_run
-from fastopen.runs.export.folder import SUFFIXES
+from fastopen.runs.export.folder import EXPORT_SUFFIXES
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
@@ -142,7 +142,9 @@ def remove_run(folder: Path) -> int:
     with FolderLock(folder):
         files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
         for path in files:
-            if path.is_symlink() or not (path.name.startswith(FILE) or path.suffix in (".html", *SUFFIXES)):
+            if path.is_symlink() or not (
+                path.name.startswith(FILE) or path.suffix in (".html", *EXPORT_SUFFIXES)
+            ):
                 message = f"contains {path.relative_to(folder)}, which is not part of a run"
                 raise InputError(message, str(folder), "remove it first")
         size = sum(path.stat().st_size for path in files)

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import InvalidKind, LoadRecord, WorldRecord
-from fastopen.engines.base import ATTEMPTS, PacketFile
+from fastopen.engines.base import ATTEMPTS_BY_KIND, PacketFile
 from fastopen.experiments import Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs import database as files
 from fastopen.runs.chain import handshakes_in_a_row_ns
@@ -272,7 +272,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 
     The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
     time, so only the death of its world counts as a disturbance."""
-    again = {InvalidKind.FAULT: ATTEMPTS[InvalidKind.FAULT]} if exact else ATTEMPTS
+    again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 
 

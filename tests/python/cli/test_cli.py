@@ -23,7 +23,7 @@ FakeWorld = Callable[..., Path]
 def test_every_command_has_a_panel_and_a_help() -> None:
     every: dict[str, Any] = {**discovery.Commands().commands}
     assert len(every) > 20
-    assert {one.rich_help_panel for one in every.values()} == {*discovery.PANELS}
+    assert {one.rich_help_panel for one in every.values()} == {*discovery.COMMAND_PANELS}
     assert [name for name, one in every.items() if one.name != name or not one.help] == []
 
 

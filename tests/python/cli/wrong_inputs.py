@@ -63,6 +63,7 @@ FILES: Final[Mapping[str, str | bytes]] = {
     "words.trace": "0\nten\n",
     "backwards.trace": "0\n20\n10\n",
     "zero.trace": "0\n",
+    "days.trace": "0\n86400001\n",
     "mine.toml": EXPERIMENT,
     "cut.toml": EXPERIMENT + "[client\n",
     "latin-1.toml": (EXPERIMENT + "# \xe9\n").encode("latin-1"),

@@ -218,6 +218,7 @@ def test_a_trace_gives_its_times_and_the_default_queue_of_its_mean_rate(tmp_path
         ("x\n", "line 1"),
         ("", "trace is empty"),
         ("0\n0\n", "trace ends at 0 ms"),
+        ("0\n86400001\n", "longer than a day"),
         ("1.5\n", "line 1"),
         ("é", "text"),
     ],

@@ -1,5 +1,6 @@
 """Rigs that an experiment's file declares: properties, their exclusions, and pages made of objects."""
 
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
@@ -182,13 +183,14 @@ def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
     assert type(page).model_validate(page.model_dump()) == page
 
 
-def test_each_packaged_rig_can_be_set_up() -> None:
+def test_any_two_properties_of_a_packaged_rig_go_together() -> None:
     declared = [name for name, path in packaged_experiments().items() if "[[rig]]" in path.read_text()]
     assert len(declared) == 9
     for space in map(load_rigs, declared):
-        for rig in space.rigs():
-            for page in space.base.pages:
-                space.setting(rig, page)
+        for one, other in combinations_with_replacement(space.properties, 2):
+            if one is other or one.name != other.name:
+                for page in space.base.pages:
+                    space.setting(space.ordered({one, other}), page)
 
 
 def test_an_experiment_without_rigs_is_told_so() -> None:

@@ -9,9 +9,9 @@ import pytest
 from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
+from fastopen.pages.conditions import LENGTH_MAX, Where
 from fastopen.pages.corpus import KINDS, load_chosen, read_index
 from fastopen.pages.index import COLUMNS, page_facts
-from fastopen.pages.where import LENGTH_MAX, Where
 from made_up_run import made_up_page
 
 FACTS = {

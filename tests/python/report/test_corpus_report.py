@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from command_line import fastopen
-from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.cli.commands.show import print_results
 from fastopen.report import results_document
 from fastopen.report.figures.corpus import properties_and_savings
@@ -35,20 +35,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def source(run: Path) -> Source:
+def analysis(run: Path) -> RunAnalysis:
     with RunStore.open(run) as store:
-        return read_source(store)
+        return analyse_run(store)
 
 
-def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -> None:
+def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(analysis: RunAnalysis) -> None:
     target = io.StringIO()
-    print_results(source.results, Console(width=80, file=target))
+    print_results(analysis.results, Console(width=80, file=target))
     printed = target.getvalue()
     assert "Saved over the pages" in printed
     assert "Properties of pages that correlate with the saving" in printed
     assert "TFO saves most of" in printed
     told = " ".join(printed.split())
-    for one in (one for one in source.results.distributions if one.arm.name == "warm"):
+    for one in (one for one in analysis.results.distributions if one.arm.name == "warm"):
         ordered = sorted(one.savings, key=lambda page: one.savings[page])
         low, high = ordered[PAGES // 2 - 1], ordered[PAGES // 2]
         assert f"slower. In the middle are {low} (" in told
@@ -57,8 +57,8 @@ def test_a_corpus_is_printed_as_a_summary_that_fits_80_columns(source: Source) -
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= 80
 
 
-def test_programs_are_told_the_same_figures(source: Source) -> None:
-    document = json.loads(json.dumps(results_document(source.results)))
+def test_programs_are_told_the_same_figures(analysis: RunAnalysis) -> None:
+    document = json.loads(json.dumps(results_document(analysis.results)))
     found = document["corpus"]
     assert [(one["place"], one["arm"]) for one in found] == [
         (place, arm) for place in ("20 ms", "100 ms") for arm in ("warm", "cold")
@@ -77,17 +77,17 @@ def test_programs_are_told_the_same_figures(source: Source) -> None:
         assert one["pages"] == PAGES
 
 
-def test_the_report_has_one_table_of_all_pages_and_tells_the_extremes(source: Source) -> None:
-    titles = [grid.title for grid in all_grids(source)][:3]
+def test_the_report_has_one_table_of_all_pages_and_tells_the_extremes(analysis: RunAnalysis) -> None:
+    titles = [grid.title for grid in all_grids(analysis)][:3]
     assert titles[:2] == ["Saved over the pages, %", "Properties of pages that correlate with the saving"]
-    results = part_html("results", source)
+    results = part_html("results", analysis)
     assert results.count("<table>") == 3
-    assert part_html("answers", source).count("<details") <= 12
-    assert markdown(source).count("\n### page") <= 12
+    assert part_html("answers", analysis).count("<details") <= 12
+    assert markdown(analysis).count("\n### page") <= 12
 
 
-def test_the_figures_draw_each_page_and_each_property(source: Source) -> None:
-    savings, properties = savings_over_pages(source), properties_and_savings(source)
+def test_the_figures_draw_each_page_and_each_property(analysis: RunAnalysis) -> None:
+    savings, properties = savings_over_pages(analysis), properties_and_savings(analysis)
     assert savings is not None
     assert properties is not None
     assert len([row for row in savings.rows if row["panel"] == "20 ms"]) == 2 * PAGES

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.analysis.statistics import Results
 from fastopen.report import findings, results_document, results_renderables
 from fastopen.report.findings import Finding, finders, page_findings
@@ -22,13 +22,13 @@ from made_up_run import fill, made_up_page, made_up_plan
 PAGE = "made-up"
 
 
-@pytest.fixture(name="source", scope="module")
-def _source() -> Source:
+@pytest.fixture(name="analysis", scope="module")
+def _source() -> RunAnalysis:
     setups = [{"tls": {}}, {"tls": {"session": "resumed"}}, {}]
     plan = made_up_plan([made_up_page(PAGE, 6)], (20, 100), repeats=3, setups=setups)
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
         fill(store, plan)
-        return read_source(store)
+        return analyse_run(store)
 
 
 class Text(HTMLParser):
@@ -42,17 +42,17 @@ class Text(HTMLParser):
         self.parts.append(data)
 
 
-def rendered(source: Source) -> Iterator[tuple[str, str]]:
+def rendered(analysis: RunAnalysis) -> Iterator[tuple[str, str]]:
     target = Console(file=io.StringIO(), width=100, highlight=False)
-    for renderable in results_renderables(source.results, target.width):
+    for renderable in results_renderables(analysis.results, target.width):
         target.print(renderable)
     assert isinstance(target.file, io.StringIO)
     yield "terminal", target.file.getvalue()
-    yield "markdown", re.sub(r"\\(.)", r"\1", markdown(source))
+    yield "markdown", re.sub(r"\\(.)", r"\1", markdown(analysis))
     text = Text()
-    text.feed(html(source))
+    text.feed(html(analysis))
     yield "html", " ".join(text.parts)
-    sentences = (one["sentence"] for one in results_document(source.results)["findings"])
+    sentences = (one["sentence"] for one in results_document(analysis.results)["findings"])
     yield "json", json.dumps(list(sentences), ensure_ascii=False)
 
 
@@ -61,23 +61,23 @@ def letters(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-def test_all_renderers_show_all_findings(source: Source) -> None:
-    found = list(page_findings(source.results, PAGE))
+def test_all_renderers_show_all_findings(analysis: RunAnalysis) -> None:
+    found = list(page_findings(analysis.results, PAGE))
     assert {"verdict", "first_flight"} <= {one.kind for one in found}
     assert all(one.subject == PAGE for one in found)
-    for name, text in rendered(source):
+    for name, text in rendered(analysis):
         missing = [one.kind for one in found if letters(one.sentence) not in letters(text)]
         assert (name, missing) == (name, [])
 
 
-def test_a_module_is_all_that_a_finding_takes(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_all_that_a_finding_takes(analysis: RunAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:
     def new(results: Results, page: str) -> Iterator[Finding]:
         yield Finding("new", f"{page} has {len(results.cells)} new things.")
 
     module = SimpleNamespace(RANK=35, SEVERITY="note", findings=new)
     monkeypatch.setattr(findings, "finders", lambda: [*finders(), module])
-    sentence = f"{PAGE} has {len(source.results.cells)} new things."
-    for name, text in rendered(source):
+    sentence = f"{PAGE} has {len(analysis.results.cells)} new things."
+    for name, text in rendered(analysis):
         assert letters(sentence) in letters(text), name
 
 

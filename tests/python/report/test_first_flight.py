@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from command_line import fastopen
-from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution import analyse_run
 from fastopen.analysis.statistics import CellResult, FirstFlight, Results, collect
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Value
@@ -123,7 +123,7 @@ def method(client: str) -> str:
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"], setups=[setup])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        return " ".join(method_paragraphs(read_source(store)))
+        return " ".join(method_paragraphs(analyse_run(store)))
 
 
 def test_the_method_says_whose_word_it_is_that_sessions_began_so() -> None:

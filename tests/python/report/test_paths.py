@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution import analyse_run
 from fastopen.analysis.statistics import Results, collect
 from fastopen.common.phrases import NBSP
 from fastopen.experiments import networks_asked
@@ -67,10 +67,12 @@ def test_a_figure_has_a_line_for_each_network_and_kind_of_client(tmp_path: Path)
     networks = networks_asked(rtt="20ms,100ms", path="none,drop-syn-data")
     plan = made_up_plan([made_up_page("p")], networks=[one.model_dump() for one in networks])
     with RunStore.open(made_up_run(tmp_path / "run", plan)) as store:
-        source = read_source(store)
+        analysis = analyse_run(store)
     saved_ms = {"none": 100.0, "drop-syn-data": -1000.0}
-    cells = [replace(one, saved_ms=saved_ms[networks[one.cell.network].path]) for one in source.results.cells]
-    figure = mean_saving_over_paths(replace(source, results=replace(source.results, cells=cells)))
+    cells = [
+        replace(one, saved_ms=saved_ms[networks[one.cell.network].path]) for one in analysis.results.cells
+    ]
+    figure = mean_saving_over_paths(replace(analysis, results=replace(analysis.results, cells=cells)))
     assert figure is not None
     assert {(row["network"], row["line"]) for row in figure.rows} == {
         (network, line) for network in ("20 ms", "100 ms") for line in LINES
@@ -78,8 +80,10 @@ def test_a_figure_has_a_line_for_each_network_and_kind_of_client(tmp_path: Path)
     (share,) = {row["share"] for row in figure.rows if row["even"]}
     assert share == pytest.approx(100 / 11)
     assert figure.spec()["data"]["values"] == figure.rows
-    unbroken = [replace(one, saved_ms=100.0) for one in source.results.cells]
-    assert mean_saving_over_paths(replace(source, results=replace(source.results, cells=unbroken))) is None
+    unbroken = [replace(one, saved_ms=100.0) for one in analysis.results.cells]
+    assert (
+        mean_saving_over_paths(replace(analysis, results=replace(analysis.results, cells=unbroken))) is None
+    )
 
 
 @pytest.mark.parametrize("cost_ms", [0.0, 5.0])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution import analyse_run
 from fastopen.report.page import html
 from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
@@ -30,7 +30,7 @@ def written(path: Path, *names: str) -> Path:
     plan = made_up_plan(pages, (20, 100), repeats=6)
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
         fill(store, plan, late=[f"{names[0]}@20ms#1"])
-        path.write_text(html(read_source(store)))
+        path.write_text(html(analyse_run(store)))
     return path
 
 
@@ -106,7 +106,7 @@ def test_titles_of_many_settings_and_long_names_of_requests_fit_a_phone(
     plan = made_up_plan([type(short).model_validate(named)], (20, 100), 6, (4, 20), setups=setups)
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
         fill(store, plan)
-        (tmp_path / "report.html").write_text(html(read_source(store)))
+        (tmp_path / "report.html").write_text(html(analyse_run(store)))
     with opened(browser, tmp_path / "report.html", **SCREENS["phone"]) as page:
         for drawn in page.locator(".chart svg").all():
             box, room = drawn.bounding_box(), drawn.locator("xpath=ancestor::figure").bounding_box()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.analysis.statistics import BrowserMetrics
 from fastopen.cli.app import app
 from fastopen.contract import Client
@@ -38,10 +38,10 @@ EVIL = '</script><script>window.broken = 1</script>"\'><img src=x onerror="windo
 PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
 
 
-def source_of(plan: Plan, **others: Any) -> Source:
+def source_of(plan: Plan, **others: Any) -> RunAnalysis:
     with RunStore.create(None, plan, {"kernel": "6.18.0", "started": "2026-01-01"}) as store:
         fill(store, plan, **others)
-        return read_source(store)
+        return analyse_run(store)
 
 
 def evil_page() -> Page:
@@ -76,14 +76,14 @@ class Elements(HTMLParser):
         return sum(name == tag for name, _ in self.tags)
 
 
-@pytest.fixture(name="source", scope="module")
-def _source() -> Source:
+@pytest.fixture(name="analysis", scope="module")
+def _source() -> RunAnalysis:
     plan = made_up_plan(PAGES, (20, 100), repeats=6)
     return source_of(plan, late=["small@20ms#1"])
 
 
-def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
-    text = html(source)
+def test_the_page_says_the_verdict_before_anything_else(analysis: RunAnalysis) -> None:
+    text = html(analysis)
     verdict = text.index('<section id="verdict" class="good">')
     assert verdict < text.index('<section id="results">') < text.index('<section id="figures">')
     assert text.index('<section id="answers">') < text.index('<section id="method">')
@@ -91,9 +91,9 @@ def test_the_page_says_the_verdict_before_anything_else(source: Source) -> None:
 
 
 def test_the_first_screen_says_what_was_measured_and_tables_have_the_answer_first(
-    source: Source,
+    analysis: RunAnalysis,
 ) -> None:
-    text = html(source).replace("\N{NO-BREAK SPACE}", " ")
+    text = html(analysis).replace("\N{NO-BREAK SPACE}", " ")
     assert (
         "small and large; RTT 20 and 100 ms, 4 Mbit/s down, 256 kbit/s up; loader"
         in text[: text.index("</h2>")]
@@ -156,8 +156,8 @@ def test_the_method_names_the_kind_of_certificates_and_the_value_none() -> None:
     assert "none and 50 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_page_asks_for_nothing_outside_itself(source: Source) -> None:
-    elements = Elements(html(source))
+def test_the_page_asks_for_nothing_outside_itself(analysis: RunAnalysis) -> None:
+    elements = Elements(html(analysis))
     for tag, attributes in elements.tags:
         assert tag not in ("link", "iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "action", "xlink:href"):
@@ -181,8 +181,8 @@ def test_what_a_page_brings_is_text_in_html() -> None:
     assert "&lt;/script&gt;&lt;script&gt;window.broken" in text
 
 
-def test_every_table_has_a_caption_and_every_section_a_heading(source: Source) -> None:
-    elements = Elements(html(source))
+def test_every_table_has_a_caption_and_every_section_a_heading(analysis: RunAnalysis) -> None:
+    elements = Elements(html(analysis))
     assert elements.count("table") == elements.count("caption") > 4
     assert elements.count("h1") == 1
     sections = [attributes for tag, attributes in elements.tags if tag == "section"]
@@ -191,24 +191,24 @@ def test_every_table_has_a_caption_and_every_section_a_heading(source: Source) -
     assert sum(tag == "svg" for tag, _ in elements.tags) == 7
 
 
-def test_drawings_in_one_page_do_not_share_ids(source: Source) -> None:
-    identifiers = [a["id"] for _, a in Elements(html(source)).tags if a.get("id")]
+def test_drawings_in_one_page_do_not_share_ids(analysis: RunAnalysis) -> None:
+    identifiers = [a["id"] for _, a in Elements(html(analysis)).tags if a.get("id")]
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_invalid_loads_are_listed_with_their_reason(source: Source) -> None:
-    text = html(source)
+def test_invalid_loads_are_listed_with_their_reason(analysis: RunAnalysis) -> None:
+    text = html(analysis)
     assert "Loads that do not count" in text
     assert "a packet left the link down 9.1 ms later than due" in text
 
 
 def test_a_run_without_a_valid_load_still_has_a_report() -> None:
     plan = made_up_plan(PAGES[:1], (20,), repeats=1, arms=["warm"])
-    source = source_of(plan, late=["small@20ms#0"])
-    assert "No load is valid" in summarise_run(source.results).headline
-    assert '<section id="loads">' not in html(source)
-    assert "No load is valid" in markdown.markdown(source)
-    assert list(csv.DictReader(io.StringIO(csv_text(cells_grid(source)))))
+    analysis = source_of(plan, late=["small@20ms#0"])
+    assert "No load is valid" in summarise_run(analysis.results).headline
+    assert '<section id="loads">' not in html(analysis)
+    assert "No load is valid" in markdown.markdown(analysis)
+    assert list(csv.DictReader(io.StringIO(csv_text(cells_grid(analysis)))))
 
 
 def test_the_library_is_whole_and_cannot_end_its_element() -> None:
@@ -249,8 +249,8 @@ def test_json_in_a_script_is_the_same_json_and_holds_no_markup(value: Any) -> No
     assert not set("<>&\u2028\u2029") & set(text)
 
 
-def test_markdown_has_everything_but_the_figures(source: Source) -> None:
-    text = markdown.markdown(source)
+def test_markdown_has_everything_but_the_figures(analysis: RunAnalysis) -> None:
+    text = markdown.markdown(analysis)
     for heading in ("## Results", "## Answers", "## Method", "## Environment", "### small", "### large"):
         assert f"\n{heading}\n" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
@@ -264,8 +264,8 @@ def test_markdown_shows_any_text_as_text(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[<>|`*_\[\]]", shown)
 
 
-def test_latex_has_a_table_for_each_grid(source: Source) -> None:
-    grids = list(all_grids(source))
+def test_latex_has_a_table_for_each_grid(analysis: RunAnalysis) -> None:
+    grids = list(all_grids(analysis))
     text = latex.latex(grids, ["a title\nwith a line break"])
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(grids)
     for line in text.splitlines():
@@ -295,8 +295,8 @@ def test_a_page_called_like_a_command_is_printed_in_latex() -> None:
     assert r"\textbackslash{}input\{/etc/passwd\} 50\% \& \$x\_1\textasciicircum{}2\$" in text
 
 
-def test_csv_has_a_row_for_each_cell_with_path_and_interval(source: Source) -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(cells_grid(source)))))
+def test_csv_has_a_row_for_each_cell_with_path_and_interval(analysis: RunAnalysis) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(cells_grid(analysis)))))
     assert len(rows) == 2 * 2 * 3
     warm = rows[2]
     assert (warm["page"], warm["rtt_ms"], warm["cookies"]) == ("small", "20", "warm")
@@ -340,18 +340,18 @@ def test_a_run_with_many_loads_has_a_small_report(monkeypatch: pytest.MonkeyPatc
     assert len(data["loads"]) == int(shown[2]) < 16
 
 
-def test_a_paper_gets_the_results_of_all_pages_in_one_table_with_a_label(source: Source) -> None:
-    first, *_ = all_grids(source, for_paper=True)
+def test_a_paper_gets_the_results_of_all_pages_in_one_table_with_a_label(analysis: RunAnalysis) -> None:
+    first, *_ = all_grids(analysis, for_paper=True)
     assert [column.heading for column in first.columns][:2] == ["page", "RTT ms"]
     assert [row[0].text for row in first.rows] == ["small", "small", "large", "large"]
-    text = latex.latex(all_grids(source, for_paper=True), [], "a_run")
+    text = latex.latex(all_grids(analysis, for_paper=True), [], "a_run")
     labels = [line.strip() for line in text.splitlines() if r"\label{" in line]
     assert labels[0] == r"\label{tab:a-run-page-load-time-without-and-with-tcp-fast-open}"
     assert len(labels) == len(set(labels)) == text.count(r"\begin{table}")
 
 
-def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -> None:
-    assert not paint_grid(source.results).rows
+def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(analysis: RunAnalysis) -> None:
+    assert not paint_grid(analysis.results).rows
     metrics = {
         cell.cell.index: BrowserMetrics(
             requests=None,
@@ -361,9 +361,9 @@ def test_the_paints_of_a_browser_stand_in_a_table_of_their_own(source: Source) -
             first_paints_ms={0: 100.0 - cell.cell.index, 1: 200.0 - 2 * cell.cell.index},
             largest_paints_ms={0: 300.0},
         )
-        for cell in source.results.cells[:3]
+        for cell in analysis.results.cells[:3]
     }
-    painted = replace(source.results, browser_metrics=metrics)
+    painted = replace(analysis.results, browser_metrics=metrics)
     grid = paint_grid(painted)
     assert grid is not None
     assert [[entry.text for entry in row] for row in grid.rows] == [

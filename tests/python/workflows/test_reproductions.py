@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fastopen.analysis.attribution import Attribution, Source, page_answers
+from fastopen.analysis.attribution import Attribution, RunAnalysis, page_answers
 from fastopen.analysis.statistics import (
     BEYOND_BOUND,
     Bound,
@@ -192,7 +192,7 @@ def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguy
 def test_a_measured_improvement_above_its_bound_is_marked_in_the_figure(palguyev: Results) -> None:
     tight = [replace(cell, bound=Bound(1.0, 1000.0)) for cell in palguyev.cells]
     for results, marked in ((palguyev, False), (replace(palguyev, cells=tight), True)):
-        figure = published_comparison(Source(results, Attribution({}, {}), None))
+        figure = published_comparison(RunAnalysis(results, Attribution({}, {}), None))
         assert figure is not None
         assert any(row.get("mark") for row in figure.rows) is marked
         assert (BEYOND_BOUND in figure.caption) is marked

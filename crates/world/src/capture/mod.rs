@@ -22,7 +22,7 @@ use crate::network::topology::Topology;
 /// Minimum and maximum number of frames that a tap keeps: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
 /// Number of frames that a tap keeps in a world with a command, whose traffic is unknown: 32 MiB at each end.
-pub const GUESTS_FRAMES: u32 = 16_384;
+pub const SHELL_FRAMES: u32 = 16_384;
 /// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
 

@@ -17,7 +17,7 @@ use fastopen_replay::sockets::FourTuple;
 use fastopen_replay::tls::{self, Clock, SessionStart, TicketState};
 use rustls::ClientConfig;
 
-use super::{Servers, World, injected, resolver};
+use super::{Servers, World, fault_injection, resolver};
 use crate::capture::Packets;
 use crate::capture::client_tap::ClientTap;
 use crate::capture::tcp_trace::TcpTrace;
@@ -480,7 +480,10 @@ impl Observed<'_, '_> {
             let timed = loaded.seen_at == SeenAt::Client
                 && !job.network.varies()
                 && job.network.rtt_us > job.tolerance.rtt_us;
-            injected::inject(number, injected::Observed { loaded, counters, link, cookies, warm, timed });
+            fault_injection::inject(
+                number,
+                fault_injection::Observed { loaded, counters, link, cookies, warm, timed },
+            );
         }
         let observations = Observations {
             job,

@@ -1,9 +1,9 @@
 //! Runs a job: builds and measures its world, runs its loads, and removes the world.
 
 mod cookies;
-pub mod guests;
-mod injected;
+mod fault_injection;
 mod load;
+pub mod serve_commands;
 pub mod site;
 mod transactions;
 
@@ -44,7 +44,7 @@ use crate::sandbox::hosts_overlay::{HostsOverlay, with_aliases};
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::sandbox::server_core::ServerCore;
 use crate::server::{self, Server};
-use crate::world::guests::Guests;
+use crate::world::serve_commands::ServeCommands;
 use crate::world::site::{SyntheticPages, site};
 
 /// Maximum number of hosts of a page. Probes, cross traffic and the resolver have higher address numbers.
@@ -89,15 +89,15 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
 }
 
 /// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
-/// `guests`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
+/// `serve`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
 /// is measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
-    guests: &Guests,
+    serve: &ServeCommands,
     inside: impl FnOnce() -> T,
 ) -> Result<(T, Option<Packets>), Failure> {
-    let world = World::build(job, engine, Some(guests))?;
+    let world = World::build(job, engine, Some(serve))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
     world.servers.origins.begin_load(encrypted, SessionStart::Early);
@@ -106,7 +106,7 @@ pub fn with_world<T>(
     let address = client_addresses(job.network.ip, 1);
     topology.set_client_address(address)?;
     world.network.link.configure(&world.network.asked)?;
-    let _running = guests::start_all(guests, &topology.origins, job.client.isolate)?;
+    let _running = serve_commands::start_all(serve, &topology.origins, job.client.isolate)?;
     if let Some(capture) = &world.capture {
         capture.begin_load();
     }
@@ -138,18 +138,18 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the world of a job. `guests` is None unless the world is for a command.
-    fn build(job: &'a Job, engine: Engine, guests: Option<&Guests>) -> Result<Self, Failure> {
-        let frames = guests.map_or_else(|| capture::frames(job), |_| capture::GUESTS_FRAMES);
-        let guests = &guests.copied().unwrap_or_default();
-        let hosts = number_hosts(job, guests)?;
+    /// Builds the world of a job. `serve` is None unless the world is for a command.
+    fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
+        let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
+        let serve = &serve.copied().unwrap_or_default();
+        let hosts = number_hosts(job, serve)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
         let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
         let capture = job.packets.then(|| Capture::start(frames, &network.topology)).transpose()?;
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
-        let servers = Servers::start(job, &hosts, guests, &network.topology, keys.as_ref(), core.as_ref())?;
+        let servers = Servers::start(job, &hosts, serve, &network.topology, keys.as_ref(), core.as_ref())?;
         let guarded = engine == Engine::Host && job.is_foreign();
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
@@ -333,7 +333,7 @@ impl Servers {
     fn start(
         job: &Job,
         hosts: &BTreeMap<String, ip::Addresses>,
-        guests: &Guests,
+        serve: &ServeCommands,
         topology: &Topology,
         keys: Option<&Arc<KeyLines>>,
         core: Option<&ServerCore>,
@@ -349,7 +349,7 @@ impl Servers {
         let has_tls = encrypted || job.network.names.alpn().is_some();
         let authority = has_tls.then(|| Authority::new(realtime_ns())).transpose()?;
         let mut site = site(job, hosts, synthetic_pages.as_ref(), authority.as_ref(), keys, resolver(job))?;
-        if guests.serve_all(page_origins.iter().map(|one| one.host.as_str())) {
+        if serve.serve_all(page_origins.iter().map(|one| one.host.as_str())) {
             site.ports.clear();
         }
         let root = site.resources.first();
@@ -395,11 +395,11 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Returns the addresses of each host of the page, and of each host that a guest server serves.
-fn number_hosts(job: &Job, guests: &Guests) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
+/// Returns the addresses of each host of the page, and of each host that a command of `--serve` serves.
+fn number_hosts(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
-    for host in of_page.chain(guests.servers.iter().map(|guest| guest.host.clone())) {
+    for host in of_page.chain(serve.servers.iter().map(|command| command.host.clone())) {
         let number = if job.origins.one_address { 0 } else { hosts.len() };
         hosts.entry(host).or_insert_with(|| origin_addresses(job.network.ip, number as u16));
     }

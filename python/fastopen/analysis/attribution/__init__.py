@@ -9,7 +9,7 @@ from fastopen.analysis.attribution.critical_path import (
     changed_pieces,
     critical_path,
 )
-from fastopen.analysis.attribution.curves import Curve, Place, Source, axis_of, curves_of, read_source
+from fastopen.analysis.attribution.curves import Curve, Place, RunAnalysis, analyse_run, axis_of, curves_of
 from fastopen.analysis.attribution.slower import (
     reason_between,
     request_name,

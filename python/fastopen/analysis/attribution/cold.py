@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from fastopen.analysis.attribution.curves import Source
+from fastopen.analysis.attribution.curves import RunAnalysis
 from fastopen.analysis.statistics import median_interval
 from fastopen.contract import LoadRecord
 from fastopen.runs.chain import Carriers, Handshakes
@@ -59,14 +59,14 @@ class ColdRequests:
         return 100 * waited / took
 
 
-def cold_requests(source: Source) -> list[ColdRequests]:
+def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
     """Return the requests for each network and setup that has cold requests. Leave out loads that were
     observed only at the origins."""
     found: dict[str, ColdRequests] = {}
-    for _, place in source.all_places():
-        shown = place.baseline and source.attribution.shown.get(place.baseline.cell.index)
+    for _, place in analysis.all_places():
+        shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)
         if shown:
-            of_place = ColdRequests(place.name, source.results.experiment.seed)
+            of_place = ColdRequests(place.name, analysis.results.experiment.seed)
             found.setdefault(place.name, of_place).times_ms.extend(_times_ms(shown.record))
     return [one for one in found.values() if one.shares]
 

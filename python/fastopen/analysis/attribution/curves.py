@@ -113,7 +113,7 @@ def axis_of(results: Results) -> Factor:
 
 
 @dataclass(frozen=True)
-class Source:
+class RunAnalysis:
     """The results of a run and the breakdown of its load times, read once."""
 
     results: Results
@@ -128,10 +128,10 @@ class Source:
         return ((page, place) for page in self.results.pages for place in self.places(page))
 
 
-def read_source(store: RunStore, results: Results | None = None) -> Source:
+def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
     """Read a run for figures and reports. `results`: its results, if they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)
     world = worlds[0] if worlds else None
-    return Source(with_reasons(store, results), attribute(store, rows), world)
+    return RunAnalysis(with_reasons(store, results), attribute(store, rows), world)

@@ -195,21 +195,21 @@ async def section(at: Guarded, name: str, part: Part) -> None:
     if part == "verdict":
         html = await at.kept.threads.run(verdict_html, await at.kept.results(folder))
     else:
-        html = await at.kept.threads.run(part_html, part, await at.kept.source(folder))
+        html = await at.kept.threads.run(part_html, part, await at.kept.analysis(folder))
     nothing = Markup("<p>This section is empty for this run.</p>")
     at.show_part(TITLES[part], html or nothing, at.run_link(name))
 
 
 async def report_file(at: Guarded, name: str) -> None:
     """Send the report in one file, as `fastopen report` writes it."""
-    source = await at.kept.source(at.kept.find(name))
-    text = await at.kept.drawing.run(report_html, source)
+    analysis = await at.kept.analysis(at.kept.find(name))
+    text = await at.kept.drawing.run(report_html, analysis)
     at.download(f"{slug_of(name)}.html", "text/html; charset=utf-8", text)
 
 
 async def cells_file(at: Guarded, name: str) -> None:
-    source = await at.kept.source(at.kept.find(name))
-    text = await at.kept.threads.run(lambda: csv_text(cells_grid(source)))
+    analysis = await at.kept.analysis(at.kept.find(name))
+    text = await at.kept.threads.run(lambda: csv_text(cells_grid(analysis)))
     at.download(f"{slug_of(name)}-cells.csv", CSV, text)
 
 

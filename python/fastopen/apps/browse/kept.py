@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.analysis.comparison import Side, read_side
 from fastopen.analysis.statistics import Results, collect
 from fastopen.common.errors import InputError
@@ -154,21 +154,21 @@ class Kept:
 
         return await self._large.get("results", folder, read)
 
-    async def source(self, folder: Path) -> Source:
+    async def analysis(self, folder: Path) -> RunAnalysis:
         """Return the data for all figures of a run, including its load records. Raises InputError."""
         results = await self.results(folder)
 
-        def read(_: Path) -> Source:
+        def read(_: Path) -> RunAnalysis:
             with RunStore.open(folder) as store:
-                return read_source(store, results)
+                return analyse_run(store, results)
 
-        return await self._large.get("source", folder, read)
+        return await self._large.get("analysis", folder, read)
 
     async def figures(self, folder: Path) -> dict[str, Figure]:
-        source = await self.source(folder)
+        analysis = await self.analysis(folder)
 
         def drawn(_: Path) -> dict[str, Figure]:
-            return {figure.name: figure for figure in overview_figures(source)}
+            return {figure.name: figure for figure in overview_figures(analysis)}
 
         return await self._large.get("figures", folder, drawn)
 

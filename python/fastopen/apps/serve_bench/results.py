@@ -39,9 +39,9 @@ OF_SERVER: Final = (
     "TCPAbortOnMemory",
     "RetransSegs",
 )
-# Faults of the machine, not of the server. Such transactions are repeated, in up to ATTEMPTS attempts.
+# Faults of the machine, not of the server. Such transactions are repeated up to TRANSACTION_ATTEMPTS times.
 DISTURBED: Final = (InvalidKind.LINK_LATE, InvalidKind.GENERATOR_LATE)
-ATTEMPTS: Final = 3
+TRANSACTION_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -277,10 +277,10 @@ def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
     """Yield the records of the jobs. Jobs that the machine disturbed are repeated."""
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         again = []
         for record in _run_once(engine, jobs, worlds):
-            if attempt < ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
+            if attempt < TRANSACTION_ATTEMPTS and any(reason.kind in DISTURBED for reason in record.invalid):
                 again.append(record.job)
             else:
                 yield record

@@ -55,11 +55,11 @@ def command(
             exported = export_packets(folder, place, job=job, replace_export=force, jobs=jobs, watch=watch)
             count, missing = exported.written, exported.missing
         elif form == "filmstrip":
-            from fastopen.analysis.attribution import read_source
+            from fastopen.analysis.attribution import analyse_run
             from fastopen.report.figures.filmstrip import export_filmstrips
 
-            source = read_source(store)
-            count = export_filmstrips(source, folder, place, replace=force, watch=watch)
+            analysis = analyse_run(store)
+            count = export_filmstrips(analysis, folder, place, replace=force, watch=watch)
             missing = {}
         else:
             count, missing = export_run(store, place, form, job=job, replace=force, watch=watch), {}

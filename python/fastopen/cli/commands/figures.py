@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Write the figures of a kept run, for papers, slides and the web."""
     # Altair takes half a second to import, which no other command should wait for.
-    from fastopen.analysis.attribution import read_source
+    from fastopen.analysis.attribution import analyse_run
     from fastopen.report.figures import FORMATS, load_figures, overview_figures, write_figures
 
     asked = [part.strip().lower() for part in formats.split(",")]
@@ -34,8 +34,8 @@ def command(
         raise InputError(f"unknown format {unknown[0]!r}", "--format", f"use {any_of(FORMATS)}")
     folder = find_run(run)
     with RunStore.open(folder) as store:
-        source = read_source(store)
-    made = [*overview_figures(source), *(load_figures(source) if loads else ())]
+        analysis = analyse_run(store)
+    made = [*overview_figures(analysis), *(load_figures(analysis) if loads else ())]
     if not made:
         remedy = f"run fastopen show {folder} for the reasons"
         raise InputError("has no valid load to draw", str(folder), remedy)

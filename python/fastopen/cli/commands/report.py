@@ -57,19 +57,19 @@ def _write(text: str, path: Path) -> None:
 
 def report_text(store: RunStore, form: Form) -> str:
     # Altair and Vega take a second to import, which no other command should wait for.
-    from fastopen.analysis.attribution import read_source
+    from fastopen.analysis.attribution import analyse_run
     from fastopen.report.csv_sheet import csv_text
     from fastopen.report.latex import latex
     from fastopen.report.markdown import markdown
     from fastopen.report.page import html
     from fastopen.report.result_tables import all_grids, cells_grid
 
-    source = read_source(store)
+    analysis = analyse_run(store)
     if form == "html":
-        return html(source)
+        return html(analysis)
     if form == "markdown":
-        return markdown(source)
+        return markdown(analysis)
     if form == "csv":
-        return csv_text(cells_grid(source))
-    experiment = source.results.experiment
-    return latex(all_grids(source, for_paper=True), filter(None, [experiment.title]), experiment.name)
+        return csv_text(cells_grid(analysis))
+    experiment = analysis.results.experiment
+    return latex(all_grids(analysis, for_paper=True), filter(None, [experiment.title]), experiment.name)

@@ -12,8 +12,8 @@ from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
 from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_asked, with_drawn_seed
 from fastopen.pages import Choice
+from fastopen.pages.conditions import Where
 from fastopen.pages.corpus import KINDS
-from fastopen.pages.where import Where
 from fastopen.workflows.engines import auto_engine
 
 PANEL: Final = "Measure"

@@ -14,7 +14,7 @@ from fastopen.cli.output import PLAIN_WIDTH, console, print_json, print_message
 from fastopen.cli.shared_options import JsonOption, PlotOption, RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.report import results_document, results_renderables
-from fastopen.report.ladder import ladder
+from fastopen.report.terminal_bars import bars
 from fastopen.runs import LAST, RunStore, find_run
 
 PANEL: Final = "Read a result"
@@ -53,7 +53,7 @@ def print_results(results: Results, target: Console, *, plot: bool = False) -> N
     for renderable in results_renderables(results, target.width):
         target.print(renderable)
     if plot:
-        for line in ladder(results, target.width, target.encoding):
+        for line in bars(results, target.width, target.encoding):
             target.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.statistics import PROPERTIES
 from fastopen.experiments import ARMS
 from fastopen.report.figures.figure import Drawing, Figure
@@ -12,7 +12,7 @@ from fastopen.report.figures.panels import first_panels, small_multiples
 from fastopen.report.figures.style import arm_colour, arm_shape, arm_tooltip
 
 
-def properties_and_savings(source: Source) -> Figure | None:
+def properties_and_savings(analysis: RunAnalysis) -> Figure | None:
     """Draw the rank correlation of each property with the saving, with its interval; None for few pages."""
     rows, left = first_panels(
         [
@@ -25,7 +25,7 @@ def properties_and_savings(source: Source) -> Figure | None:
                 "high": each.interval[1],
                 "n": each.pages,
             }
-            for one in source.results.distributions
+            for one in analysis.results.distributions
             for each in one.correlations
         ]
     )

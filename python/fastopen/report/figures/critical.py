@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Kind, Source, axis_of
+from fastopen.analysis.attribution import Kind, RunAnalysis, axis_of
 from fastopen.experiments import ARMS
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, places_along, side_by_side
@@ -15,9 +15,9 @@ from fastopen.report.figures.style import arm_order, kind_colour
 SHARE_MIN: Final = 0.001
 
 
-def critical_path_bars(source: Source) -> Figure | None:
+def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
     """Draw each cell's mean critical path as a stacked bar, in panels; None if no cell has one."""
-    axis = axis_of(source.results)
+    axis = axis_of(analysis.results)
     rows, left_out = first_panels(
         [
             {
@@ -32,7 +32,7 @@ def critical_path_bars(source: Source) -> Figure | None:
                 "share": ms / path.plt_ms,
                 "loads": path.loads,
             }
-            for place, where in places_along(source, axis)
+            for place, where in places_along(analysis, axis)
             for arm, path in place.breakdowns.items()
             for order, (kind, ms) in enumerate(path.kinds_ms.items())
             if ms > SHARE_MIN * path.plt_ms

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.experiments import ARMS
 from fastopen.report.figures.figure import Drawing, Figure
@@ -27,14 +27,14 @@ COLOURS: Final = ("#737373", "#d55e00", "#0072b2")
 DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
-def cumulative_distribution(source: Source) -> Figure | None:
+def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
     """Draw the share of finished loads over time, one panel for each comparison; None if no times vary."""
     every: list[dict[str, Any]] = []
-    for page, place in source.all_places():
+    for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
         cells = {arm: plts for arm, plts in cells.items() if len(plts) >= LOADS_MIN}
         if any(plts[-1] - plts[0] > SPREAD_MIN * plts[0] for plts in cells.values()):
-            panel = title_of(source, page, place.name)
+            panel = title_of(analysis, page, place.name)
             every += [
                 {"panel": panel, "arm": ARMS[arm].label, "plt": ms / 1000, "share": share}
                 for arm, plts in cells.items()
@@ -63,12 +63,12 @@ def cumulative_distribution(source: Source) -> Figure | None:
     )
 
 
-def savings_over_pages(source: Source) -> Figure | None:
+def savings_over_pages(analysis: RunAnalysis) -> Figure | None:
     """Draw the distribution of savings over pages, a panel for each network and setup; None for few pages."""
     rows, left = first_panels(
         [
             {"panel": one.place, "arm": ARMS[one.arm.name].label, "saving": saving, "share": share}
-            for one in source.results.distributions
+            for one in analysis.results.distributions
             for saving, share in distribution(sorted(one.savings.values()))
         ]
     )
@@ -89,10 +89,10 @@ def savings_over_pages(source: Source) -> Figure | None:
     )
 
 
-def cold_distribution(source: Source) -> Figure | None:
+def cold_distribution(analysis: RunAnalysis) -> Figure | None:
     """Draw the cumulative distribution of request times, one panel for each combination of network and setup;
     None if no request waited for a handshake."""
-    every = cold_requests(source)
+    every = cold_requests(analysis)
     found = every[:PANELS_MAX]
     if not found:
         return None

@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastopen.analysis.attribution import Shown, Source
+from fastopen.analysis.attribution import RunAnalysis, Shown
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.extras import pip_install
 from fastopen.experiments import ARMS, ArmName
@@ -61,7 +61,7 @@ class Film:
 
 
 def export_filmstrips(
-    source: Source, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
+    analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
     """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
     the number of comparisons with pictures. `place`, the run's folder, is named in errors. `watch` is called
@@ -69,7 +69,7 @@ def export_filmstrips(
     MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
-        for count, (name, title, films) in enumerate(_films(source, place), 1):
+        for count, (name, title, films) in enumerate(_films(analysis, place), 1):
             strip(title, films).save(unfinished / f"{name}.png", optimize=True)
             _save_moving(title, films, unfinished / f"{name}.gif")
             watch(count)
@@ -82,8 +82,8 @@ def export_filmstrips(
     return count
 
 
-def _films(source: Source, place: Path) -> Iterator[tuple[str, str, list[Film]]]:
-    for number, (page, where, arms) in enumerate(median_loads(source), 1):
+def _films(analysis: RunAnalysis, place: Path) -> Iterator[tuple[str, str, list[Film]]]:
+    for number, (page, where, arms) in enumerate(median_loads(analysis), 1):
         films = [film for arm, shown in arms.items() if (film := _film(arm, shown, place))]
         if films:
             yield f"{number:03}-{slug_of(f'{page.name}-{where}')}", f"{page.name}, {where}", films

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.statistics import CellResult, Results, round_trips_of_sizes
 from fastopen.common.grouping import grouped
 from fastopen.experiments import http_words
@@ -15,14 +15,14 @@ from fastopen.report.figures.style import arm_colour, arm_dash, arm_shape, arm_t
 BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
-def first_flight_ladder(source: Source) -> Figure | None:
+def first_flight_ladder(analysis: RunAnalysis) -> Figure | None:
     """Draw page load times by TLS session and HTTP version, with one panel for each page and combination of
     other factors. Return None if there is nothing to draw, or if all setups with TLS have the same session
     and all or none of them use only QUIC."""
-    results = source.results
+    results = analysis.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
-    rows, left = first_panels([row for cell in results.cells if (row := _row(source, results, cell))])
+    rows, left = first_panels([row for cell in results.cells if (row := _row(analysis, results, cell))])
     if len(kinds) < 2 or not rows:
         return None
     return Figure(
@@ -39,7 +39,7 @@ def first_flight_ladder(source: Source) -> Figure | None:
     )
 
 
-def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any] | None:
+def _row(analysis: RunAnalysis, results: Results, result: CellResult) -> dict[str, Any] | None:
     setup = results.experiment.setups[result.cell.setup]
     if setup.tls is None or result.plt_ms_median is None:
         return None
@@ -48,7 +48,7 @@ def _row(source: Source, results: Results, result: CellResult) -> dict[str, Any]
     page = result.cell.page
     return {
         "page": page,
-        "panel": title_of(source, page, ", ".join(results.factors.phrases(result.cell, others))),
+        "panel": title_of(analysis, page, ", ".join(results.factors.phrases(result.cell, others))),
         "flight": f"{http_words(setup.origins.http)} {BEGINS[setup.tls.session]}",
         "order": (setup.origins.http, list(BEGINS).index(setup.tls.session)),
         "arm": result.cell.arm.label,
@@ -83,11 +83,11 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
     return drawn.resolve_scale(x="independent").resolve_axis(x="independent")
 
 
-def round_trips_by_size(source: Source) -> Figure | None:
+def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
     """Draw round trips over certificate sizes, in panels; None for few sizes, or if a link has a rate."""
-    results = source.results
+    results = analysis.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
-    found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(source, cell))]
+    found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(analysis, cell))]
     # Combinations of settings with the same round trips for all sizes share one panel.
     points = grouped((row["panel"], (row["arm"], row["bytes"], row["rtts"])) for row in found)
     first = {tuple(sorted(of_panel)): panel for panel, of_panel in reversed(points.items())}
@@ -108,16 +108,16 @@ def round_trips_by_size(source: Source) -> Figure | None:
     )
 
 
-def _size_row(source: Source, result: CellResult) -> dict[str, Any] | None:
-    factors = source.results.factors
+def _size_row(analysis: RunAnalysis, result: CellResult) -> dict[str, Any] | None:
+    factors = analysis.results.factors
     tls = factors.point(result.cell).setup.tls
-    flight = source.results.first_flights.get(result.cell.index)
+    flight = analysis.results.first_flights.get(result.cell.index)
     if tls is None or flight is None or flight.first_byte_rtts is None:
         return None
     others = factors.besides("chain_bytes", *(() if factors.varying_rtt else ("rtt",)))
     return {
         "page": result.cell.page,
-        "panel": title_of(source, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
+        "panel": title_of(analysis, result.cell.page, ", ".join(factors.phrases(result.cell, others))),
         "arm": result.cell.arm.label,
         "bytes": tls.chain_bytes,
         "rtts": flight.first_byte_rtts,

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from fastopen.analysis.attribution import Shown, Source, axis_of
+from fastopen.analysis.attribution import RunAnalysis, Shown, axis_of
 from fastopen.experiments import ArmName
 from fastopen.experiments.factors import BY_NAME, RTT
 from fastopen.pages import Page
@@ -24,28 +24,28 @@ from fastopen.report.figures.requests import timing_breakdown, waterfall
 from fastopen.report.figures.tcp_trace import has_trace, tcp_trace
 
 
-def overview_figures(source: Source) -> list[Figure]:
+def overview_figures(analysis: RunAnalysis) -> list[Figure]:
     """Return the figures on the whole run, except figures for which the run has no data."""
-    along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(source.results)))
+    along = dict.fromkeys((RTT, BY_NAME["down"], axis_of(analysis.results)))
     made = (
-        savings_over_pages(source),
-        properties_and_savings(source),
-        improvement_bars(source),
-        first_flight_ladder(source),
-        round_trips_by_size(source),
-        mean_saving_over_paths(source),
-        *(plt_along(source, factor) for factor in along),
-        critical_path_bars(source),
-        cold_distribution(source),
-        cumulative_distribution(source),
-        published_comparison(source),
+        savings_over_pages(analysis),
+        properties_and_savings(analysis),
+        improvement_bars(analysis),
+        first_flight_ladder(analysis),
+        round_trips_by_size(analysis),
+        mean_saving_over_paths(analysis),
+        *(plt_along(analysis, factor) for factor in along),
+        critical_path_bars(analysis),
+        cold_distribution(analysis),
+        cumulative_distribution(analysis),
+        published_comparison(analysis),
     )
     return [figure for figure in made if figure is not None]
 
 
-def load_figures(source: Source) -> Iterator[Figure]:
+def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
     """Yield figures of the median loads of each comparison, without and with TFO, and TCP traces if any."""
-    for page, place, arms in median_loads(source):
+    for page, place, arms in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, arms, slug)
         yield waterfall(page, place, arms, slug)
@@ -53,14 +53,14 @@ def load_figures(source: Source) -> Iterator[Figure]:
             yield tcp_trace(page, place, arms, slug)
 
 
-def median_loads(source: Source) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
+def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
     """Yield the loads to draw side by side: the median loads without TFO and with the preferred treatment."""
-    for name, place in source.all_places():
+    for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
-        known = source.attribution.shown
+        known = analysis.attribution.shown
         arms = {arm: known[index] for arm, index in pair.items() if index in known}
         if arms:
-            yield source.results.pages[name], place.name, arms
+            yield analysis.results.pages[name], place.name, arms
 
 
 def slug_of(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, Source, axis_of
+from fastopen.analysis.attribution import Place, RunAnalysis, axis_of
 from fastopen.analysis.statistics import BEYOND_BOUND, BEYOND_BOUND_NOTE, CellResult
 from fastopen.experiments import ARMS, HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
@@ -15,17 +15,17 @@ TITLE: Final = "saved, % of PLT"
 OURS, PUBLISHED = "measured", "published"
 
 
-def improvement_bars(source: Source) -> Figure | None:
+def improvement_bars(analysis: RunAnalysis) -> Figure | None:
     """Plot the saving of each comparison against the factor that `axis_of` chooses. Return None if no saving
     is known."""
-    axis = axis_of(source.results)
-    places = list(places_along(source, axis))
+    axis = axis_of(analysis.results)
+    places = list(places_along(analysis, axis))
     rows, left = first_panels([row for place, where in places for row in _rows(place, where)])
     if not rows:
         return None
     panels = {row["panel"] for row in rows}
     shown = (one for place, where in places if where["panel"] in panels for one in place.arms.values())
-    note = source.results.bound_note(result for result in shown if result.beats_bound)
+    note = analysis.results.bound_note(result for result in shown if result.beats_bound)
     return Figure(
         name="improvement",
         title="Page load time saved by TFO",
@@ -95,11 +95,11 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
     return drawn.resolve_axis(x="independent", y="independent")
 
 
-def published_comparison(source: Source) -> Figure | None:
+def published_comparison(analysis: RunAnalysis) -> Figure | None:
     """Draw a panel for each page with a row for each network; None if no published figure can be compared."""
     rows: list[dict[str, Any]] = []
-    for page, place in source.all_places():
-        theirs = source.results.published.get((page, place.comparison.network))
+    for page, place in analysis.all_places():
+        theirs = analysis.results.published.get((page, place.comparison.network))
         ours = place.headline
         if theirs is None or ours is None or ours.improvement_percent is None:
             continue
@@ -110,7 +110,7 @@ def published_comparison(source: Source) -> Figure | None:
         rows.append({**usual, "who": PUBLISHED, "gain": theirs.improvement_percent, "printed": printed})
     if not rows:
         return None
-    sources = dict.fromkeys(cell.source for cell in source.results.published.values())
+    sources = dict.fromkeys(cell.source for cell in analysis.results.published.values())
     note = f" {BEYOND_BOUND_NOTE}" if any(row.get("mark") for row in rows) else ""
     return Figure(
         name="published",

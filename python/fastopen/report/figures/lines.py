@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, Source, curves_of
-from fastopen.analysis.statistics.loaded import http_of_rows
+from fastopen.analysis.attribution import Place, RunAnalysis, curves_of
+from fastopen.analysis.statistics.protocols import http_of_rows
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, side_by_side, title_of
@@ -17,22 +17,22 @@ from fastopen.report.figures.style import arm_colour, arm_order, arm_shape, arm_
 TITLE: Final = "page load time in s"
 
 
-def plt_along(source: Source, along: Factor) -> Figure | None:
+def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
     """Draw median page load times with intervals over the factor `along`, in panels in which no other factor
     varies; None if `along` does not vary. Values that are not numbers, such as HTTP versions, are categories
     on the axis, without lines."""
     every: list[dict[str, Any]] = []
-    for page in source.results.pages:
-        for curve in curves_of(source.results, source.places(page), along.name):
+    for page in analysis.results.pages:
+        for curve in curves_of(analysis.results, analysis.places(page), along.name):
             located = [(at, place) for place in curve.places if (at := _value(place, along)) is not None]
             if len({at for at, _ in located}) > 1:
-                panel = title_of(source, page, curve.name)
+                panel = title_of(analysis, page, curve.name)
                 every += [{"panel": panel, **row} for at, place in located for row in _rows(at, place)]
     rows, left = first_panels(every)
     if not rows:
         return None
     titles = dict.fromkeys(row["panel"] for row in rows)
-    warning = http_of_rows(source.results, source.results.cells) if along.name == "tls" else ""
+    warning = http_of_rows(analysis.results, analysis.results.cells) if along.name == "tls" else ""
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Place, Source, curves_of
+from fastopen.analysis.attribution import Place, RunAnalysis, curves_of
 from fastopen.experiments import Factor
 from fastopen.report.figures.figure import ROWS
 
@@ -14,12 +14,12 @@ from fastopen.report.figures.figure import ROWS
 PANELS_MAX: Final = 24
 
 
-def places_along(source: Source, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
+def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Yield each comparison of all pages with the fields that are the same in its data rows. `panel` is the
     title of their panel, and `x` the comparison's value of the factor `axis`."""
-    for page in source.results.pages:
-        for curve in curves_of(source.results, source.places(page), axis.name):
-            panel = title_of(source, page, curve.name)
+    for page in analysis.results.pages:
+        for curve in curves_of(analysis.results, analysis.places(page), axis.name):
+            panel = title_of(analysis, page, curve.name)
             for place in curve.places:
                 x = place.texts.get(axis.name, place.name)
                 yield place, {"page": page, "place": place.name, "panel": panel, "x": x}
@@ -57,9 +57,9 @@ def side_by_side(
     return alt.concat(*views, columns=min(2, len(views)), data=ROWS)
 
 
-def title_of(source: Source, page: str, name: str) -> str:
+def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
     """Return the panel's title: the page, if there are several, and the values of other factors that vary."""
-    several = len(source.results.pages) > 1
+    several = len(analysis.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 
 

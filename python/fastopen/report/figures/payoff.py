@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Source
+from fastopen.analysis.attribution import RunAnalysis
 from fastopen.analysis.statistics import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.common.grouping import grouped
 from fastopen.experiments import HEADLINE
@@ -21,12 +21,16 @@ VISITS: Final = 10
 LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
-def mean_saving_over_paths(source: Source) -> Figure | None:
+def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
     """Draw a panel for each page and kind of broken path; None if no broken path costs a finite time."""
-    costly = (one for one in payoffs([source.results]) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
+    costly = (
+        one for one in payoffs([analysis.results]) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf
+    )
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
-    rows = [row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(source, one, paths)]
+    rows = [
+        row for paths, costs in drawn[:PANELS_MAX] for one in costs for row in _rows(analysis, one, paths)
+    ]
     if not rows:
         return None
     return Figure(
@@ -44,14 +48,14 @@ def mean_saving_over_paths(source: Source) -> Figure | None:
     )
 
 
-def _rows(source: Source, one: Payoff, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(analysis: RunAnalysis, one: Payoff, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
     for line, visits in zip(LINES, (1, VISITS), strict=True):
         even = one.break_even_share(visits)
         shares = {0.0, MOST / 100} | ({even} if even is not None and 0 < even < MOST / 100 else set())
         for share in sorted(shares):
             yield {
                 "page": one.page,
-                "panel": title_of(source, one.page, " or ".join(paths)),
+                "panel": title_of(analysis, one.page, " or ".join(paths)),
                 "network": ", ".join(part for part in (f"{one.rtt_ms:g} ms", one.otherwise) if part),
                 "line": line,
                 "share": 100 * share,

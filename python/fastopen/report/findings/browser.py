@@ -9,8 +9,8 @@ from fastopen.common.grid import Entry, Grid, Value, entries
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, time, with_sign
 from fastopen.experiments import asked_for, baseline_of, headline_of
-from fastopen.report.entries import cell_columns, known
 from fastopen.report.findings import Finding
+from fastopen.report.shared_columns import cell_columns, known
 
 RANK: Final = 81
 SEVERITY: Final = "detail"

@@ -17,7 +17,7 @@ from fastopen.analysis.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
-from fastopen.analysis.statistics.loaded import http_of_rows
+from fastopen.analysis.statistics.protocols import http_of_rows
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, Role, baseline_of, treatments_of

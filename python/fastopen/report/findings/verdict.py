@@ -15,7 +15,7 @@ from fastopen.analysis.statistics import (
     effect_of,
     verdict_on,
 )
-from fastopen.analysis.statistics.loaded import as_loaded, over_quic
+from fastopen.analysis.statistics.protocols import as_loaded, over_quic
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import (
     NBSP,

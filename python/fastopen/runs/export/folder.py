@@ -11,7 +11,7 @@ from fastopen.common.errors import InputError, MachineError, unwritable
 # The suffix of an incomplete folder. If an export is killed, the next export to the same place removes it.
 UNFINISHED: Final = ".unfinished"
 # The suffixes of exported files. A folder with other files is not replaced.
-SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
+EXPORT_SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
                 remedy = "use --force to replace it, or another folder with --output"
                 raise InputError("exists already", str(folder), remedy)
             if not folder.is_dir() or any(
-                one.suffix not in SUFFIXES or not one.is_file() for one in folder.iterdir()
+                one.suffix not in EXPORT_SUFFIXES or not one.is_file() for one in folder.iterdir()
             ):
                 raise InputError("contains files that are not an export", str(folder), "use another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)

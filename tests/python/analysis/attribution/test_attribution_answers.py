@@ -10,9 +10,9 @@ from fastopen.analysis.attribution import (
     Answer,
     Attribution,
     Kind,
+    analyse_run,
     attribute,
     page_answers,
-    read_source,
     run_answers,
 )
 from fastopen.analysis.statistics import Results, collect
@@ -125,7 +125,7 @@ def test_each_setting_says_what_it_changes_on_the_critical_path() -> None:
     plan = made_up_plan([made_up_page("one")], rtts_ms=(20, 100), rates_mbit=(1, 8))
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        source = read_source(store)
+        source = analyse_run(store)
     answers = {one.question: one for one in page_answers(source.results, source.attribution, "one")}
     without, with_tfo = answers["What do the other settings change?"].sentences
     expected = "Without TFO, 8 Mbit/s down instead of 1 Mbit/s down (100 ms): "

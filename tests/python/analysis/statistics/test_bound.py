@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from fastopen.analysis.attribution import Source, excess_sentence, page_answers, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run, excess_sentence, page_answers
 from fastopen.analysis.statistics import BEYOND_BOUND, Bound, CellResult
 from fastopen.analysis.statistics.bound import savings_bound
 from fastopen.report import results_document
@@ -17,34 +17,34 @@ from fastopen.runs import RunStore
 from made_up_run import fill, made_up_page, made_up_plan
 
 
-def run(**changes: Any) -> Source:
+def run(**changes: Any) -> RunAnalysis:
     """Return a run with a load of 430 ms without TFO, of which handshakes take 200 ms, and a load of 230 ms
     with warm cookies. `changes` replace fields of all cell results.
     """
     plan = made_up_plan([made_up_page("small", 6)], (100,), repeats=1, engines=["virtual"])
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        source = read_source(store)
-    cells = [replace(cell, **changes) for cell in source.results.cells]
-    return replace(source, results=replace(source.results, cells=cells))
+        analysis = analyse_run(store)
+    cells = [replace(cell, **changes) for cell in analysis.results.cells]
+    return replace(analysis, results=replace(analysis.results, cells=cells))
 
 
-def warm(source: Source) -> CellResult:
-    return next(cell for cell in source.results.cells if cell.cell.arm.name == "warm")
+def warm(analysis: RunAnalysis) -> CellResult:
+    return next(cell for cell in analysis.results.cells if cell.cell.arm.name == "warm")
 
 
-def improvement_row(source: Source) -> dict[str, Any]:
-    (figure,) = (one for one in overview_figures(source) if one.name == "improvement")
+def improvement_row(analysis: RunAnalysis) -> dict[str, Any]:
+    (figure,) = (one for one in overview_figures(analysis) if one.name == "improvement")
     return next(row for row in figure.rows if "warm" in row["arm"])
 
 
-def printed(source: Source) -> str:
-    parts = results_renderables(source.results, 200)
+def printed(analysis: RunAnalysis) -> str:
+    parts = results_renderables(analysis.results, 200)
     return "\n".join(part.plain for part in parts if isinstance(part, Text)).replace("\xa0", " ")
 
 
-def answered(source: Source) -> str:
-    answers = page_answers(source.results, source.attribution, "small")
+def answered(analysis: RunAnalysis) -> str:
+    answers = page_answers(analysis.results, analysis.attribution, "small")
     return " ".join(sentence for answer in answers for sentence in answer.sentences).replace("\xa0", " ")
 
 
@@ -74,43 +74,43 @@ def test_a_saving_beats_the_bound_by_more_than_two_per_cent_and_a_millisecond(
 
 
 def test_the_bound_is_the_same_number_in_table_figure_text_and_document() -> None:
-    source = run()
-    grid = result_grid(source.results, "small")
+    analysis = run()
+    grid = result_grid(analysis.results, "small")
     at = [column.heading.replace("\xa0", " ") for column in grid.columns].index("at most %")
-    cell = results_document(source.results)["cells"][-1]
+    cell = results_document(analysis.results)["cells"][-1]
     assert cell["bound_percent"] == pytest.approx(46.5, abs=0.05)
     assert cell["bound_ms"] == pytest.approx(200)
     assert grid.rows[0][at].text == f"{cell['bound_percent']:.1f}"
-    assert improvement_row(source)["bound"] == cell["bound_percent"]
-    assert " of the 200 ms (46.5 %) that handshakes in a row took" in answered(source)
+    assert improvement_row(analysis)["bound"] == cell["bound_percent"]
+    assert " of the 200 ms (46.5 %) that handshakes in a row took" in answered(analysis)
 
 
 def test_a_saving_within_the_bound_has_no_mark() -> None:
-    source = run()
-    assert improvement_row(source)["mark"] == ""
-    assert not any(entry.mark for entry in result_grid(source.results, "small").rows[0])
-    assert "more than" not in printed(source)
+    analysis = run()
+    assert improvement_row(analysis)["mark"] == ""
+    assert not any(entry.mark for entry in result_grid(analysis.results, "small").rows[0])
+    assert "more than" not in printed(analysis)
 
 
 def test_a_saving_above_the_bound_is_marked_in_table_and_figure_and_named_in_the_text() -> None:
-    source = run(bound=Bound(100, 430))
-    grid = result_grid(source.results, "small")
+    analysis = run(bound=Bound(100, 430))
+    grid = result_grid(analysis.results, "small")
     marked = [entry.text for entry in grid.rows[0] if entry.mark == BEYOND_BOUND]
     assert marked == ["+46.5"]
     assert BEYOND_BOUND in grid.note
-    assert improvement_row(source)["mark"] == BEYOND_BOUND
-    for text in (printed(source), answered(source)):
+    assert improvement_row(analysis)["mark"] == BEYOND_BOUND
+    for text in (printed(analysis), answered(analysis)):
         assert "with warm cookies, TFO saves 46.5 % (200 ms), more than the 23.3 % (100 ms)" in text
 
 
 def test_with_random_loss_the_note_of_the_mark_says_that_the_bound_is_no_limit() -> None:
-    source = run(bound=Bound(100, 430))
-    assert "lost at random" not in result_grid(source.results, "small").note
-    network = source.results.experiment.networks[0]
+    analysis = run(bound=Bound(100, 430))
+    assert "lost at random" not in result_grid(analysis.results, "small").note
+    network = analysis.results.experiment.networks[0]
     up = network.up.model_copy(update={"loss": 0.01})
     networks = [network.model_copy(update={"up": up})]
-    experiment = source.results.experiment.model_copy(update={"networks": networks})
-    lossy = replace(source, results=replace(source.results, experiment=experiment))
+    experiment = analysis.results.experiment.model_copy(update={"networks": networks})
+    lossy = replace(analysis, results=replace(analysis.results, experiment=experiment))
     assert "lost at random, the bound is not a limit" in result_grid(lossy.results, "small").note
     (figure,) = (one for one in overview_figures(lossy) if one.name == "improvement")
     assert "lost at random, the bound is not a limit" in figure.caption

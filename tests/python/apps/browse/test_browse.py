@@ -16,7 +16,7 @@ import pytest
 
 from apps.browse.browse_server import Visitor, browsed
 from command_line import FASTOPEN, fastopen
-from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution import analyse_run
 from fastopen.apps.browse import kept
 from fastopen.apps.browse.kept import Kept
 from fastopen.contract import LoadRecord
@@ -177,11 +177,11 @@ def test_a_run_shows_verdict_results_and_sections_of_the_report(visitor: Visitor
 
 
 def test_the_verdict_waits_for_no_record_of_a_load(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(kept, "read_source")
+    monkeypatch.delattr(kept, "analyse_run")
     results = asyncio.run(Kept(runs).results(runs / "first"))
     monkeypatch.undo()
     with RunStore.open(runs / "first") as store:
-        assert verdict_html(results) == part_html("verdict", read_source(store))
+        assert verdict_html(results) == part_html("verdict", analyse_run(store))
 
 
 def test_loads_are_listed_in_pages_filtered_and_in_order(visitor: Visitor) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fastopen.analysis.attribution import Source, read_source
+from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.app import app
@@ -45,10 +45,10 @@ PAGES = [made_up_page("small", 6), made_up_page("large", 30)]
 SIGNATURES: dict[Format, bytes] = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
-def source_of(plan: Plan) -> Source:
+def source_of(plan: Plan) -> RunAnalysis:
     with RunStore.create(None, plan, {}) as store:
         fill(store, plan)
-        return read_source(store)
+        return analyse_run(store)
 
 
 def named(figures: Sequence[Figure], name: str) -> Figure:
@@ -65,8 +65,8 @@ def test_a_run_over_several_rtts_has_its_figures() -> None:
 
 
 def test_a_sweep_of_rates_is_drawn_along_the_rate_as_well() -> None:
-    source = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4, 8)))
-    rows = rows_of(named(overview_figures(source), "plt-by-down"))
+    analysis = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4, 8)))
+    rows = rows_of(named(overview_figures(analysis), "plt-by-down"))
     assert {row["panel"] for row in rows} == {"20 ms", "100 ms"}
     assert {row["x"] for row in rows} == {1, 4, 8}
 
@@ -88,8 +88,8 @@ def test_round_trips_are_drawn_over_sizes_of_certificates() -> None:
 
 def test_versions_are_categories_that_no_line_joins() -> None:
     setups = [{"tls": {}, "origins": {"http": http}} for http in ("1.1", "2", "3")]
-    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
-    figure = named(overview_figures(source), "plt-by-http")
+    analysis = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    figure = named(overview_figures(analysis), "plt-by-http")
     assert list(dict.fromkeys(row["x"] for row in rows_of(figure))) == ["1.1", "2", "3"]
     (panel,) = figure.spec()["concat"]
     assert {layer["encoding"]["x"]["type"] for layer in panel["layer"]} == {"nominal"}
@@ -103,10 +103,10 @@ def test_over_one_network_there_is_no_line_to_draw() -> None:
 
 
 def test_the_bars_are_the_improvements_of_the_table() -> None:
-    source = source_of(made_up_plan(PAGES[:1], (100,), repeats=8))
-    rows = rows_of(named(overview_figures(source), "improvement"))
+    analysis = source_of(made_up_plan(PAGES[:1], (100,), repeats=8))
+    rows = rows_of(named(overview_figures(analysis), "improvement"))
     warm = next(row for row in rows if "warm" in row["arm"])
-    cell = next(cell for cell in source.results.cells if cell.cell.arm.name == "warm")
+    cell = next(cell for cell in analysis.results.cells if cell.cell.arm.name == "warm")
     assert warm["gain"] == cell.improvement_percent
     assert (warm["low"], warm["high"]) == cell.improvement_ci95
 
@@ -116,14 +116,14 @@ def test_the_ladder_of_first_flights_has_a_rung_for_each_session_and_version_and
         return {"tls": {"session": session, "key_share": "x25519"}, "origins": {"http": http}}
 
     setups = [tls(http, session) for http in ("1.1", "2", "3") for session in ("none", "early")]
-    source = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
-    rows = rows_of(named(overview_figures(source), "first-flights"))
+    analysis = source_of(made_up_plan(PAGES[:1], (100,), setups=setups))
+    rows = rows_of(named(overview_figures(analysis), "first-flights"))
     assert list(dict.fromkeys(row["flight"] for row in rows)) == [
         f"HTTP/{http} {session}" for http in ("1.1", "2", "3") for session in ("full", "early")
     ]
     of_quic = [row for row in rows if row["flight"].startswith("HTTP/3")]
     assert {row["arm"] for row in of_quic} == {"no TFO"}
-    savings = source.results.flight_savings
+    savings = analysis.results.flight_savings
     bounds = {saving.bound.plt_ms - saving.bound.ms for saving in savings.values()}
     assert {row["least"] for row in rows} - {None} == {least_ms / 1000 for least_ms in bounds}
     alone = overview_figures(source_of(made_up_plan(PAGES[:1], (100,), setups=setups[:1])))
@@ -131,12 +131,12 @@ def test_the_ladder_of_first_flights_has_a_rung_for_each_session_and_version_and
 
 
 def test_stacked_pieces_add_up_to_the_mean_page_load_time() -> None:
-    source = source_of(made_up_plan(PAGES[:1], (100,)))
-    rows = rows_of(named(overview_figures(source), "critical-path"))
+    analysis = source_of(made_up_plan(PAGES[:1], (100,)))
+    rows = rows_of(named(overview_figures(analysis), "critical-path"))
     for bar in {row["bar"] for row in rows}:
         pieces = sum(row["seconds"] for row in rows if row["bar"] == bar)
-        index = next(cell.cell.index for cell in source.results.cells if bar.endswith(_word(cell)))
-        assert pieces == pytest.approx(source.attribution.breakdowns[index].plt_ms / 1000, rel=0.01)
+        index = next(cell.cell.index for cell in analysis.results.cells if bar.endswith(_word(cell)))
+        assert pieces == pytest.approx(analysis.attribution.breakdowns[index].plt_ms / 1000, rel=0.01)
 
 
 def _word(cell: CellResult) -> str:
@@ -144,8 +144,8 @@ def _word(cell: CellResult) -> str:
 
 
 def test_a_waterfall_has_every_request_of_both_loads_and_the_path_through_them() -> None:
-    source = source_of(made_up_plan(PAGES[1:], (100,)))
-    timing, waterfall = load_figures(source)
+    analysis = source_of(made_up_plan(PAGES[1:], (100,)))
+    timing, waterfall = load_figures(analysis)
     rows = rows_of(waterfall)
     assert {row["arm"] for row in rows} == {"no TFO", "TFO, warm cookies"}
     drawn = [row for row in rows if row["what"] == "piece"]
@@ -160,11 +160,11 @@ def test_a_waterfall_has_every_request_of_both_loads_and_the_path_through_them()
 def test_a_traced_load_has_a_figure_of_its_connections_over_time() -> None:
     plan = made_up_plan(PAGES[1:], (100,))
     jobs = (replace(one, job=one.job.model_copy(update={"tcp_trace": True})) for one in plan.jobs)
-    source = source_of(replace(plan, jobs=tuple(jobs)))
-    figure = list(load_figures(source))[-1]
+    analysis = source_of(replace(plan, jobs=tuple(jobs)))
+    figure = list(load_figures(analysis))[-1]
     rows = rows_of(figure)
     assert rendered(figure, "svg")
-    (shown, *_) = (shown for _, _, arms in median_loads(source) for shown in arms.values())
+    (shown, *_) = (shown for _, _, arms in median_loads(analysis) for shown in arms.values())
     traced = [one for one in shown.record.connections if one.origin_samples]
     first = [row for row in rows if row["connection"] == f"{traced[0].id} {traced[0].host}"]
     assert {row["quantity"]: row["value"] for row in first} == {
@@ -177,8 +177,8 @@ def test_a_traced_load_has_a_figure_of_its_connections_over_time() -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_figure_can_be_drawn(form: Format) -> None:
-    source = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4)))
-    for figure in [*overview_figures(source), *islice(load_figures(source), 2)]:
+    analysis = source_of(made_up_plan(PAGES[:1], (20, 100), rates_mbit=(1, 4)))
+    for figure in [*overview_figures(analysis), *islice(load_figures(analysis), 2)]:
         assert SIGNATURES[form] in rendered(figure, form)[:400], figure.name
 
 
@@ -277,8 +277,8 @@ def test_figures_need_no_network() -> None:
 
 
 def test_many_settings_are_small_multiples_against_what_decides() -> None:
-    source = source_of(made_up_plan(PAGES, (20, 100), rates_mbit=(1, 4)))
-    rows = rows_of(named(overview_figures(source), "improvement"))
+    analysis = source_of(made_up_plan(PAGES, (20, 100), rates_mbit=(1, 4)))
+    rows = rows_of(named(overview_figures(analysis), "improvement"))
     assert {row["x"] for row in rows} == {"20", "100"}
     assert {row["panel"] for row in rows} == {
         f"{page.name}, {rate} Mbit/s down" for page in PAGES for rate in (1, 4)
@@ -297,8 +297,8 @@ def test_the_panels_of_a_page_fill_rows_of_their_own() -> None:
 
 
 def test_cold_requests_are_those_that_waited_for_a_handshake_and_the_table_has_the_same_figures() -> None:
-    source = source_of(made_up_plan(PAGES, (20, 100)))
-    found = cold_requests(source)
+    analysis = source_of(made_up_plan(PAGES, (20, 100)))
+    found = cold_requests(analysis)
     assert [one.place for one in found] == ["20 ms", "100 ms"]
     for one in found:
         waited = [(took, waited) for took, waited in one.times_ms if waited]
@@ -307,9 +307,9 @@ def test_cold_requests_are_those_that_waited_for_a_handshake_and_the_table_has_t
         assert sum(one.cold_ms) - sum(one.without_ms) == pytest.approx(sum(part for _, part in waited))
         assert one.interval is not None
         assert one.interval[0] <= one.share <= one.interval[1]
-    rows = rows_of(named(overview_figures(source), "cold-requests"))
+    rows = rows_of(named(overview_figures(analysis), "cold-requests"))
     assert {row["group"] for row in rows} == set(GROUPS)
     assert max(row["ms"] for row in rows if row["panel"] == "20 ms") == max(found[0].all_ms)
-    grid = cold_grid(source)
+    grid = cold_grid(analysis)
     assert grid is not None
     assert [row[-2].value for row in grid.rows] == [one.share for one in found]

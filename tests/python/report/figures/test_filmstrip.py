@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fastopen.analysis.attribution import read_source
+from fastopen.analysis.attribution import analyse_run
 from fastopen.common.errors import InputError
 from fastopen.contract import LoadRecord
 from fastopen.report.figures.filmstrip import (
@@ -53,7 +53,7 @@ def kept(folder: Path, frames: list[tuple[int, str]]) -> Path:
 
 def export(run: Path) -> int:
     with RunStore.open(run) as store:
-        return export_filmstrips(read_source(store), run, run / "strips", watch=lambda _: None)
+        return export_filmstrips(analyse_run(store), run, run / "strips", watch=lambda _: None)
 
 
 def test_each_comparison_becomes_a_still_and_a_moving_picture(tmp_path: Path) -> None:

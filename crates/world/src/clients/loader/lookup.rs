@@ -31,7 +31,7 @@ use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
 /// Maximum number of queries for a name.
-const ATTEMPTS: u16 = 2;
+const QUERIES_MAX: u16 = 2;
 /// Maximum size in bytes of an answer to a query without EDNS (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
 
@@ -60,8 +60,8 @@ impl Lookup {
             Ok(Some(Answer::NoName)) => Err(format!("{host}: name or service not known (NXDOMAIN)")),
             Ok(Some(Answer::Failed)) => Err(format!("{host}: the resolver failed")),
             Ok(None) => Err(format!(
-                "{host}: temporary failure in name resolution (no answer to {ATTEMPTS} queries in {} s)",
-                LOOKUP_TIMEOUT.as_secs() * u64::from(ATTEMPTS)
+                "{host}: temporary failure in name resolution (no answer to {QUERIES_MAX} queries in {} s)",
+                LOOKUP_TIMEOUT.as_secs() * u64::from(QUERIES_MAX)
             )),
             Err(error) => Err(format!("{host}: {error}")),
         };
@@ -80,7 +80,7 @@ async fn ask(
     socket.connect(resolver)?;
     let socket = UdpSocket::from_std(socket)?;
     let message = query(number, host, Version::of(resolver.ip()))?;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..QUERIES_MAX {
         socket.send(&message).await?;
         *queries += 1;
         let until_ns = monotonic_ns() + LOOKUP_TIMEOUT.as_nanos() as u64;
@@ -189,7 +189,7 @@ impl Stream {
                     let due = pending.iter().find(|(_, one)| one.until_ns <= monotonic_ns());
                     let Some(number) = due.map(|(number, _)| *number) else { continue };
                     let mut one = pending.remove(&number).expect("it is pending");
-                    if one.queries >= ATTEMPTS.into() {
+                    if one.queries >= QUERIES_MAX.into() {
                         self.report(one, Ok(None));
                     } else {
                         let sent = one.send(number, &mut queries).await;

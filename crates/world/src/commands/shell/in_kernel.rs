@@ -23,7 +23,7 @@ use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::init::{channel, prepare};
-use crate::world::guests::{GuestServer, Guests};
+use crate::world::serve_commands::{ServeCommand, ServeCommands};
 use crate::world::with_world;
 
 // Names of files in the channel, the folder shared with the host: the session, the command's three standard
@@ -50,7 +50,7 @@ pub struct Session {
     /// Environment of the command and the servers.
     pub environment: Vec<(OsString, OsString)>,
     /// Servers to start before the command.
-    pub servers: Vec<GuestServer>,
+    pub servers: Vec<ServeCommand>,
     /// Wall clock at the start, in seconds since 1970.
     pub start_s: i64,
     /// Folder whose files are copied to the host's folder of the same name at the end.
@@ -127,10 +127,10 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let directory = if hidden { Path::new("/") } else { &session.directory };
     std::env::set_current_dir(directory).blame(Fault::Input, directory.display())?;
     let environment = Some(&session.environment[..]);
-    let guests = Guests { servers: &session.servers, environment };
+    let serve = ServeCommands { servers: &session.servers, environment };
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
-    let (_, packets) = with_world(&job, Engine::Virtual, &guests, inside)?;
+    let (_, packets) = with_world(&job, Engine::Virtual, &serve, inside)?;
     // Processes that the command left running keep the pipes open, so the copying would not end.
     process::end_all_others();
     for pump in pumps {

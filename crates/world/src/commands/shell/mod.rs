@@ -17,7 +17,7 @@ use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Engine, Fault, Job};
 use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::{self, Kernel, Task, Unfinished};
-use crate::world::guests::{GuestServer, Guests};
+use crate::world::serve_commands::{ServeCommand, ServeCommands};
 use crate::{sandbox, world};
 
 const USAGE: &str = "\
@@ -30,13 +30,13 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
-/// The plan of `fastopen-world --shell`: a job, the guest servers, and where packets and output go.
+/// The plan of `fastopen-world --shell`: a job, the commands of `--serve`, and where packets and output go.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
     /// The JSON of the job.
     job: Box<RawValue>,
-    servers: Vec<GuestServer>,
+    servers: Vec<ServeCommand>,
     /// Descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
     /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
@@ -115,8 +115,8 @@ fn run_on_host(
             }
             let command = Invocation { words: command, environment: None };
             let inside = || run_here(command, records, isolated);
-            let guests = Guests { servers: &plan.servers, environment: None };
-            let (code, captured) = world::with_world(job, Engine::Host, &guests, inside)?;
+            let serve = ServeCommands { servers: &plan.servers, environment: None };
+            let (code, captured) = world::with_world(job, Engine::Host, &serve, inside)?;
             if let (Some(mut file), Some((pcapng, dropped))) = (packets, captured) {
                 file.write_all(&pcapng).blame(Fault::Machine, "writing the packets")?;
                 let _ = write_line(report, &Record::Captured { dropped });

@@ -39,6 +39,20 @@ NAMED_MAX: Final = 6
 # The host of a --serve COMMAND without a name, and the pattern of NAME=COMMAND.
 SERVER_HOST: Final = "server"
 NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
+# The kernel's clock has 63 bits of nanoseconds since 1970.
+YEARS: Final = range(1971, 2200)
+
+
+def _date(text: object) -> datetime:
+    """Parse a date, or a date and time, in UTC unless it names a time zone. Raises InputError."""
+    try:
+        date = datetime.fromisoformat(str(text))
+    except ValueError:
+        remedy = "write a date such as 2026-01-31, or 2026-01-31T12:00:00"
+        raise InputError(f"{str(text)!r} is not a date", "--date", remedy) from None
+    if date.year not in YEARS:
+        raise InputError(f"{date.year} is not a year of the kernel's clock", "--date", "use 1971 to 2199")
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 @with_factors(of_part("network", "tcp"), {"rtt": "100ms"})
@@ -102,10 +116,11 @@ def command(
         typer.Option(
             "--date",
             metavar="DATE",
-            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
-            help="Wall clock at the start of virtual time, UTC.",
+            parser=_date,
+            show_default=False,
+            help="Wall clock at the start of virtual time, UTC. (default: 2026-01-01)",
         ),
-    ] = datetime(2026, 1, 1),  # noqa: DTZ001  # options have no time zone
+    ] = datetime(2026, 1, 1, tzinfo=UTC),
     isolate: Annotated[
         bool,
         typer.Option(
@@ -171,7 +186,7 @@ def command(
             "servers": [{"host": host, "command": line} for host, line in servers],
             "packets": packets,
             "output": None if out is None else str(out.resolve()),
-            "start_s": int(date.replace(tzinfo=UTC).timestamp()),
+            "start_s": int(date.timestamp()),
         }
         with filling():
             file.write(json_text.dumps(plan).encode())

@@ -21,6 +21,7 @@ from fastopen.pages.url import cleaned
 PANEL: Final = "Inputs"
 
 PAGES_MAX: Final = 1000
+SUFFIXES: Final = (".har", ".wacz")
 
 
 def command(
@@ -94,6 +95,8 @@ def _check_writable(output: Path, *, replace: bool) -> None:
     """Raise InputError if the file cannot be written. Called before pages are loaded."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "give a file, such as page.har")
+    if output.suffix not in SUFFIXES:
+        raise InputError("is neither a .har nor a .wacz", str(output), "give a file, such as page.har")
     if output.exists() and not replace:
         raise InputError("exists already", str(output), "use --force to replace it, or another file with -o")
     if not output.parent.is_dir():

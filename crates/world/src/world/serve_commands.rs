@@ -37,7 +37,7 @@ const LAST_LINES: usize = 4;
 /// A program that serves a host of the world.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GuestServer {
+pub struct ServeCommand {
     /// Name of the host, which resolves to the host's address at both ends of the link.
     pub host: String,
     pub command: Vec<String>,
@@ -45,13 +45,13 @@ pub struct GuestServer {
 
 /// The servers that run in a world in addition to a command, and the environment of all these programs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Guests<'a> {
-    pub servers: &'a [GuestServer],
+pub struct ServeCommands<'a> {
+    pub servers: &'a [ServeCommand],
     /// Environment variables of the servers and the command; None if they inherit this process's variables.
     pub environment: Option<&'a [(OsString, OsString)]>,
 }
 
-impl Guests<'_> {
+impl ServeCommands<'_> {
     /// Returns true if there are servers and they serve all these hosts. Then the origins do not listen.
     pub fn serve_all<'a>(&self, mut hosts: impl Iterator<Item = &'a str>) -> bool {
         let served: BTreeSet<_> = self.servers.iter().map(|server| server.host.as_str()).collect();
@@ -71,13 +71,13 @@ impl Drop for Running {
 
 /// Starts the servers in the origins' namespace. Each must wait for clients before the next one is started.
 /// If a server fails or does not listen in time, the error quotes its output.
-pub fn start_all(guests: &Guests, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
-    let start = |(number, server): (usize, &GuestServer)| {
+pub fn start_all(serve: &ServeCommands, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
+    let start = |(number, server): (usize, &ServeCommand)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();
-        let command = Invocation { words: &words, environment: guests.environment }.command();
+        let command = Invocation { words: &words, environment: serve.environment }.command();
         start(&server.host, command, number, origins, isolated)
     };
-    guests.servers.iter().enumerate().map(start).collect()
+    serve.servers.iter().enumerate().map(start).collect()
 }
 
 fn start(

@@ -20,7 +20,7 @@ WIDTH_MIN: Final = 16
 PLAIN: Final = "-|"
 
 
-def ladder(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
+def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
     """Yield a heading for each page with valid loads, and a line for each of its cells with a bar from 0 to
     the median PLT. `width`: the number of columns of the terminal."""
     for page in results.pages:

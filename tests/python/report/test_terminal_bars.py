@@ -1,4 +1,4 @@
-"""The ladder of page load times, and the line that a run ends with."""
+"""The bars of page load times, and the line that a run ends with."""
 
 import re
 from collections.abc import Callable
@@ -9,8 +9,8 @@ import pytest
 
 from command_line import fastopen
 from fastopen.analysis.statistics import CellResult, Results, collect
-from fastopen.report.ladder import BLANK, bar, ladder
 from fastopen.report.summary import summarise_run
+from fastopen.report.terminal_bars import BLANK, bar, bars
 from fastopen.runs import RunStore
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -40,7 +40,7 @@ def test_a_bar_is_as_long_as_its_median_and_has_a_mark_for_each_load(results: Re
 
 def test_every_cell_has_a_rung_that_fits_the_terminal(results: Results) -> None:
     for width in (60, 80, 200):
-        title, *rungs = [line.plain for line in ladder(results, width)]
+        title, *rungs = [line.plain for line in bars(results, width)]
         assert title == "one: page load time"
         assert len(rungs) == len(results.cells)
         assert {len(rung) for rung in rungs} == {width}
@@ -49,9 +49,9 @@ def test_every_cell_has_a_rung_that_fits_the_terminal(results: Results) -> None:
 
 def test_a_cell_without_a_valid_load_has_no_bar(results: Results) -> None:
     lost = replace(results.cells[1], plts_ms={}, plt_ms_median=None, improvement_percent=None)
-    shown = [line.plain for line in ladder(replace(results, cells=[results.cells[0], lost]), 80)]
+    shown = [line.plain for line in bars(replace(results, cells=[results.cells[0], lost]), 80)]
     assert shown[2].split() == ["cold", chr(BLANK) * len(shown[2].split()[1]), "-"]
-    assert list(ladder(replace(results, cells=[lost]), 80)) == []
+    assert list(bars(replace(results, cells=[lost]), 80)) == []
 
 
 def test_the_verdict_has_the_saving_of_each_visit(results: Results) -> None:
