@@ -58,7 +58,8 @@ impl<'a> World<'a> {
         Ok((observed.into_record(plan), packets.transpose()?))
     }
 
-    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares cookies and link.
+    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares the cookies. Leaves the
+    /// link unshaped.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -88,8 +89,15 @@ impl<'a> World<'a> {
         self.network.topology.set_fastopen(used)?;
         self.settle()?;
         self.servers.origins.begin_load(expected.tls, expected.later());
-        self.network.link.configure(&self.network.asked)?;
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
+    }
+
+    /// Waits for the phase at which every load begins, and configures the link as the job requests. Not in the
+    /// other order: in virtual time the wait is long, and late segments of earlier connections would take part
+    /// in the link's random losses and delays.
+    pub(super) fn begin_load(&self) -> Result<(), Failure> {
+        engine::begin_load(self.engine, self.job.start_phase_us);
+        Ok(self.network.link.configure(&self.network.asked)?)
     }
 
     /// Makes the client's earlier visit, which leaves a cache or session tickets, and ends its connections.
@@ -315,7 +323,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
-        engine::begin_load(world.engine, world.job.start_phase_us);
+        world.begin_load()?;
         let mut cross = world.cross_traffic()?;
         let cross_before = cross.as_ref().map(CrossTraffic::moved);
         let link_before = cross.as_ref().map(|_| world.network.link.report()).transpose()?;

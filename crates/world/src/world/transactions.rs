@@ -14,7 +14,6 @@ use crate::clients::UserAgent;
 use crate::contract::{
     Arrivals, Cookies, Fault, FloodCookies, FloodPlan, LoadPlan, NewKey, TransactionsPlan, TransactionsRecord,
 };
-use crate::engine;
 use crate::evidence::Expectation;
 use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
@@ -50,7 +49,7 @@ impl World<'_> {
         let address = client_addresses(self.job.network.ip, sources.first);
         let cookies_before = self.prepare(address, expected, client)?.cookies.len();
         topology.set_syncookies(asked.syncookies)?;
-        engine::begin_load(self.engine, self.job.start_phase_us);
+        self.begin_load()?;
 
         let load = Load {
             targets: self.targets(),
