@@ -1,6 +1,6 @@
 """Link redirects and CORS preflights to the requests that the browser sent because of their responses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fastopen.common.grouping import grouped
 from fastopen.pages.importers.exchange import Exchange
@@ -47,6 +47,20 @@ def _allow(preflight: Exchange, candidates: Iterable[Exchange]) -> None:
 def _put_after(entry: Exchange, before: Exchange) -> None:
     entry.before = before
     entry.at.put_after(before.at.end)
+
+
+def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
+    """Remove the exchanges in `gone` from the chains of the kept ones. Their targets take their place."""
+    for entry in kept:
+        entry.led_by = None
+        before = entry.before
+        while before is not None and before in gone:
+            entry.initiators = entry.initiators or before.initiators
+            before = before.before
+        if before is not entry.before:
+            entry.before = before
+            if before is not None and before.is_redirect:
+                before.location = entry.url
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:

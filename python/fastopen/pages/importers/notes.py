@@ -17,6 +17,7 @@ SENTENCES: Final = {
     "failed": "requests left out that failed, were blocked or got no final answer: {n}",
     "unanswered": "exchanges left out that got no final answer: {n}",
     "cached": "entries left out that the recorder's cache answered without the network: {n}",
+    "internal": "redirects left out that the browser made without a request (HSTS): {n}",
     "cached_root": "the recorder's cache answered the root document; it is kept, sized by its headers",
     "not_modified": "conditional requests kept that were answered with 304 and no body: {n}",
     "pageref": "entries of undeclared pages, counted to the page loading at that time: {n}",

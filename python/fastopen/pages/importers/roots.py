@@ -39,7 +39,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
         return one.type not in _PARTS and referrers[one.url] >= _LEAST_REFERRERS
 
     rules: tuple[Callable[[Exchange], bool], ...] = (
-        lambda e: titled is not None and chains.head(e).url == titled,
+        lambda e: titled is not None and titled in (e.url, chains.head(e).url),
         lambda e: e.base_page,
         lambda e: e.navigated,
         lambda e: e.type == "document" and supported(e) and e.referer not in recorded,

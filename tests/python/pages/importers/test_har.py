@@ -86,6 +86,64 @@ def test_a_cached_root_document_stays_since_there_is_no_page_without_it() -> Non
     assert said(page, "answered the root document")
 
 
+def redirect(url: str, to: str, start: float, **changes: Any) -> dict[str, Any]:
+    """Return an entry with a redirect that took 1.5 ms and no connection."""
+    headers = [{"name": "Location", "value": to}, *changes.pop("headers", [])]
+    response = {"status": 307, "headers": headers, "bodySize": 0} | changes.pop("response", {})
+    timings = {"connect": -1, "wait": 1.5, "receive": 0}
+    return entry(url, start, time=2, response=response, timings=timings, **changes)
+
+
+HSTS = [{"name": "Non-Authoritative-Reason", "value": "HSTS"}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "internal", "cached"),
+    [
+        ({"headers": HSTS}, 2, 0),
+        ({"response": {"statusText": "Internal Redirect"}}, 2, 0),
+        ({"_fromCache": "disk"}, 0, 2),
+    ],
+)
+def test_the_target_of_a_redirect_without_the_network_takes_its_place(
+    changes: dict[str, Any], internal: int, cached: int
+) -> None:
+    by = {"_initiator": {"type": "parser", "url": "https://a.test/"}}
+    imported = one_page(
+        redirect("http://a.test/", "https://a.test/", 0, **changes) | kind("document"),
+        entry("https://a.test/", 3) | kind("document"),
+        redirect("http://b.test/i.png", "https://b.test/i.png", 100, **changes, **by) | kind("image"),
+        entry("https://b.test/i.png", 103) | kind("image"),
+    )
+    page = imported.page
+    found = [(one.url, one.initiator) for one in page.resources]
+    assert found == [("https://a.test/", None), ("https://b.test/i.png", 0)]
+    assert page.initiators == "recorded"
+    assert said(page, f"the browser made without a request (HSTS): {internal}") == bool(internal)
+    assert said(page, f"cache answered without the network: {cached}") == bool(cached)
+    assert imported.recording is not None
+    assert imported.recording.round_trip_ms["b.test"] == 10
+
+
+def test_a_redirect_by_a_server_leads_past_the_browsers_own_redirect() -> None:
+    moved = entry("http://b.test/", response={"status": 301, "redirectURL": "http://a.test/"})
+    own = redirect("http://a.test/", "https://a.test/", 81, headers=HSTS)
+    page = one_page(moved, own, entry("https://a.test/", 84)).page
+    assert [(one.url, one.initiator, one.redirect_to) for one in page.resources] == [
+        ("http://b.test/", None, "https://a.test/"),
+        ("https://a.test/", 0, None),
+    ]
+
+
+def test_a_cached_root_document_shows_no_round_trip() -> None:
+    root = entry(
+        "http://a.test/", time=2, timings={"connect": -1, "wait": 2, "receive": 0}, _fromCache="disk"
+    )
+    recording = one_page(root, entry("http://a.test/1", 100, timings={"connect": -1})).recording
+    assert recording is not None
+    assert recording.round_trip_ms == {"a.test": 50}
+
+
 class TestInitiators:
     def initiators(self, *entries: Any) -> list[int | None]:
         return [r.initiator for r in one_page(*entries).page.resources]
@@ -299,6 +357,14 @@ class TestRoots:
         page = one_page(check, root, entry("http://a.test/i.png", 200)).page
         assert [one.url for one in page.resources] == ["http://a.test/", "http://a.test/i.png"]
         assert any("certificate checks" in note for note in page.notes)
+
+    def test_the_title_may_be_the_url_before_or_after_redirects(self) -> None:
+        check = entry("http://detect.test/", 0) | kind("document")
+        moved = entry("http://a.test/", 10, response={"status": 301, "redirectURL": "http://b.test/"})
+        for title in ("http://a.test/", "http://b.test/"):
+            data = har(check, moved, entry("http://b.test/", 95) | kind("document"))
+            data["log"]["pages"][0]["title"] = title
+            assert import_har(data, "my.har")[0].page.url == "http://a.test/"
 
     def test_a_script_that_comes_first_is_not_the_root(self) -> None:
         script = entry("http://b.test/x.js", 0) | kind("script")

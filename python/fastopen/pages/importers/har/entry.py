@@ -277,7 +277,24 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
     return content.store.add(body) if len(body) == body_bytes else None
 
 
-def is_cached(parts: Parts, times: Times, timed: bool) -> bool:
+def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
+    """Return how the browser answered the request without the network (a key of notes.SENTENCES); None if the
+    network carried it.
+
+    For a request that HSTS upgrades to https, Chrome writes a redirect of its own, and marks it with a header
+    and with the phrase of its status.
+    """
+    response = parts.response
+    if is_redirect(int(coerce.number(response.get("status")) or 0)):
+        own_phrase = coerce.text(response.get("statusText")) == "Internal Redirect"
+        if coerce.header(parts.got, "non-authoritative-reason") is not None or (
+            own_phrase and not parts.entry.get("serverIPAddress")
+        ):
+            return "internal"
+    return "cached" if _is_cached(parts, times, timed) else None
+
+
+def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
     """Return True if the response is from the recorder's cache.
 
     Chrome marks such entries (`_fromCache`), or writes content with a transfer of 0 bytes; its oldest

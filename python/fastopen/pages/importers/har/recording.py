@@ -11,7 +11,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
 from fastopen.pages.importers.exchange import Exchange, PageHead
-from fastopen.pages.importers.har.entry import is_cached, read_entry
+from fastopen.pages.importers.har.entry import answered_locally, read_entry
 from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
 from fastopen.pages.importers.har.writers import Writer, writer_of
@@ -26,6 +26,7 @@ _IDLE_MS: Final = 5_000.0
 # Reasons why entries are left out: keys of notes, with texts for the error about a file without requests.
 _REASONS: Final = {
     "cached": "came from the recorder's cache",
+    "internal": "were redirected by the browser itself",
     "failed": "failed or got no final response",
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
@@ -258,19 +259,25 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Return the entries that are not from a cache, and link redirects and preflights. A cached root document
-    is kept, because every page needs a root."""
+    """Return the entries that the network carried, and link redirects and preflights. If a redirect is left
+    out, its target takes its place. A cached root document is kept if no target takes its place, because
+    every page needs a root."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
-    cached = {one for one in entries if is_cached(Parts(raws[one.order]), one.at, timed)}
-    fetched = [entry for entry in entries if entry not in cached]
+    answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
+    local = {one: reason for one, reason in answers if reason is not None}
+    chains.link_chains(entries)
     first = min(entries, key=lambda e: (e.at.start, e.order), default=None)
-    if fetched and first in cached and first is not None and first.type == "document":
-        notes.add("cached_root")
-        cached.discard(first)
-    if cached:
-        notes.add("cached", len(cached))
-    kept = [entry for entry in entries if entry not in cached]
-    chains.link_chains(kept)
+    if first in local and first is not None and first.type == "document" and len(local) < len(entries):
+        chain = [one for one in entries if chains.head(one) is first]
+        if all(one in local for one in chain):
+            notes.add("cached_root")
+            root = max(chain, key=chains.in_time)
+            # The cache's answer took no round trip.
+            root.at.wait = None
+            del local[root]
+    notes.update(local.values())
+    kept = [entry for entry in entries if entry not in local]
+    chains.leave_out(local.keys(), kept)
     return kept
 
 
