@@ -58,8 +58,8 @@ impl<'a> World<'a> {
         Ok((observed.into_record(plan), packets.transpose()?))
     }
 
-    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares the cookies. Leaves the
-    /// link unshaped.
+    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares the cookies. Leaves
+    /// the link unshaped.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -92,9 +92,9 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits for the phase at which every load begins, and configures the link as the job requests. Not in the
-    /// other order: in virtual time the wait is long, and late segments of earlier connections would take part
-    /// in the link's random losses and delays.
+    /// Waits for the phase at which every load begins, and configures the link as the job requests. Not in
+    /// the other order: in virtual time the wait is long, and late segments of earlier connections would
+    /// take part in the link's random losses and delays.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)
