@@ -39,7 +39,7 @@ def command(
         raise InputError(f"{len(targets)} servers are too many", "HOST", f"give at most {HOSTS_MAX}")
     if ipv4 and ipv6:
         raise InputError("cannot be combined with --ipv6", "--ipv4", "drop one of them")
-    _check_setting()
+    setting = _check_setting()
     family = socket.AF_INET if ipv4 else socket.AF_INET6 if ipv6 else socket.AF_UNSPEC
     found: list[Probed] = []
     interrupted = False
@@ -52,14 +52,14 @@ def command(
             interrupted = True
             break
         if not json:
-            _print(found[-1])
+            _print(found[-1], setting)
     if json:
         rows = [
             {
                 **one.as_json(),
                 "verdict": verdict(one),
-                "meaning": [*meaning(one)],
-                "consistent_with": [row.name for row in consistent(one)],
+                "meaning": [*meaning(one, setting)],
+                "consistent_with": [row.name for row in consistent(one, setting)],
             }
             for one in found
         ]
@@ -70,9 +70,9 @@ def command(
         raise typer.Exit(EXIT_FAULTS)
 
 
-def _check_setting() -> None:
-    """Raise MachineError if Fast Open is off for clients, or if its setting cannot be read. Otherwise
-    setsockopt would fail with an error that names no remedy."""
+def _check_setting() -> int:
+    """Return the setting of Fast Open. Raises MachineError if Fast Open is off for clients, or if the setting
+    cannot be read. Otherwise setsockopt would fail with an error that names no remedy."""
     text = sysctl(SETTING) or ""
     if not text.isdecimal():
         remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"
@@ -83,6 +83,7 @@ def _check_setting() -> None:
             f"{SETTING} is {value}, so Fast Open is off for clients",
             f"as root: sysctl -w {SETTING}={value | 1}",
         )
+    return value
 
 
 def _announce(target: Target, timeout: float) -> None:
@@ -91,12 +92,12 @@ def _announce(target: Target, timeout: float) -> None:
     print_message(f"{message} and {timeout:g} s at most", "dim")
 
 
-def _print(found: Probed) -> None:
+def _print(found: Probed, setting: int) -> None:
     where = f" ({found.address})" if found.address and found.address != found.target.host else ""
     print_line(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"))
-    for sentence in meaning(found):
+    for sentence in meaning(found, setting):
         print_line(f"  {sentence}")
-    for remedy, rows in groupby(consistent(found), key=lambda row: row.remedy):
+    for remedy, rows in groupby(consistent(found, setting), key=lambda row: row.remedy):
         if remedy:
             for row in rows:
                 print_line(Text.assemble("  ", (row.name, "bold"), f": {row.does}"))

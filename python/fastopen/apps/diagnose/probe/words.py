@@ -5,6 +5,7 @@ from typing import Final
 
 from fastopen.apps.diagnose.behaviours import Behaviour, named
 from fastopen.apps.diagnose.probe.trials import Handling, Probed
+from fastopen.apps.diagnose.why.diagnosis import SERVER
 
 
 def verdict(found: Probed) -> str:
@@ -37,14 +38,15 @@ _ROWS: Final = {
 }
 
 
-def consistent(found: Probed) -> tuple[Behaviour, ...]:
-    """Return the possible causes of the results, which the client cannot distinguish; empty if unknown."""
+def consistent(found: Probed, setting: int = SERVER) -> tuple[Behaviour, ...]:
+    """Return the possible causes of the results, which the client cannot distinguish; empty if unknown.
+    `setting` is the value of net.ipv4.tcp_fastopen on this machine."""
     if not found.reachable or found.disabled_here:
         return ()
     if found.asking_dropped:
         return named("drop-option", "drop-synack-option")
     if not found.cookie and found.on_this_machine:
-        return named("no-queue")
+        return named("no-queue") if setting & SERVER else ()
     if not found.cookie:
         return named("no-queue", "strip-option", "strip-both", "strip-synack-option")
     rows = _ROWS.get(found.data_with_cookie, ())
@@ -54,8 +56,9 @@ def consistent(found: Probed) -> tuple[Behaviour, ...]:
     return named(*rows)
 
 
-def meaning(found: Probed) -> Iterator[str]:
-    """Yield sentences about the evidence for the verdict and about possible causes."""
+def meaning(found: Probed, setting: int = SERVER) -> Iterator[str]:
+    """Yield sentences about the evidence for the verdict and about possible causes. `setting` is the value of
+    net.ipv4.tcp_fastopen on this machine."""
     if not found.reachable:
         return
     if found.disabled_here:
@@ -66,10 +69,12 @@ def meaning(found: Probed) -> Iterator[str]:
         return
     if found.asking_dropped:
         yield "Each was retransmitted without the option; the one without Fast Open came through at once."
+    elif not found.cookie and found.on_this_machine and setting & SERVER:
+        yield "The server is on this machine, so there is no path: the listener did not request a queue."
     elif not found.cookie and found.on_this_machine:
         yield (
-            "The server is on this machine, so there is no path: net.ipv4.tcp_fastopen has no 2 here"
-            " (see fastopen why), or the listener did not request a queue."
+            f"The server is on this machine, where net.ipv4.tcp_fastopen is {setting}, off for servers;"
+            f" as root: sysctl -w net.ipv4.tcp_fastopen={setting | SERVER}"
         )
     elif not found.cookie:
         yield (

@@ -194,7 +194,9 @@ def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         yield Observation("cookies-not-valid", True, says, named("break-cookie"), todo)
     elif asked and not taken and not _hands_out_cookies(machine):
         says = f"{COOKIE_REQD} counted {asked}: clients requested cookies, but no listener here sends them"
-        yield Observation("asked-in-vain", True, says, named("no-queue"), BEHAVIOURS["no-queue"].remedy)
+        on = machine.fastopen & SERVER
+        todo = BEHAVIOURS["no-queue"].remedy if on else _set(machine.fastopen | CLIENT | SERVER)
+        yield Observation("asked-in-vain", True, says, named("no-queue"), todo)
     elif asked and not taken:
         says = f"{COOKIE_REQD} counted {asked} and {PASSIVE} nothing: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")

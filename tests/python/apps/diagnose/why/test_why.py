@@ -224,6 +224,13 @@ def test_both_sides_that_are_off_have_one_remedy() -> None:
     assert diagnose(machine(fastopen=0x400), {})[0].todo.endswith(f"={0x403}")
 
 
+def test_a_server_that_is_off_is_turned_on_before_its_queue_is_suspected() -> None:
+    asked = {"TCPFastOpenCookieReqd": 1}
+    off, on = ({one.key: one.todo for one in diagnose(machine(value, QUEUE), asked)} for value in (1, 3))
+    assert off["asked-in-vain"] == off["server-off"]
+    assert "asked-in-vain" not in on
+
+
 def test_multipath_listeners_have_no_fast_open_where_the_kernel_says_so() -> None:
     unable = machine(listeners=(LocalListener("0.0.0.0", 80, 0, mptcp=True, able=False),))
     able = machine(listeners=(LocalListener("0.0.0.0", 80, 16, mptcp=True),))
