@@ -49,7 +49,9 @@ def main() -> None:
         _complain(str(error))
         sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_MACHINE)
     except Exception as error:
-        _complain(f"a bug, {type(error).__name__}: {one_line(str(error))}; add --debug for the traceback")
+        _complain(
+            f"a bug, {type(error).__name__}: {one_line(str(error))}; fastopen --debug prints the traceback"
+        )
         sys.exit(EXIT_FAULTS)
 
 

@@ -14,7 +14,7 @@ from fastopen.common.grouping import grouped
 from fastopen.contract.load_record import LoadRecord
 from fastopen.engines import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.base import ATTEMPTS_BY_KIND, Bodies
-from fastopen.experiments import Comparison, EngineName, Plan, PlannedJob, repeats_to_the_byte
+from fastopen.experiments import EngineName, Plan, PlannedJob, repeats_to_the_byte
 from fastopen.runs.facts import NOTHING_ELSE, Watched
 from fastopen.runs.store import RunStore, attempts_for
 
@@ -269,10 +269,11 @@ class _Execution:
             )
         )
         if finished is not None and not self.keep_going:
-            self._check_hope(planned_of[finished.job].comparison, finished)
+            self._check_hope(planned_of[finished.job], finished)
 
-    def _check_hope(self, comparison: Comparison, load: LoadRecord) -> None:
+    def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
         """Raise _HopelessError if an arm's first loads are invalid for one reason on all pages and setups."""
+        comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None
         found = self._invalid_alike.setdefault(load.id, {})
@@ -292,7 +293,8 @@ class _Execution:
             and self._left
         ):
             first = load.invalid[0]
-            message = f"the first {len(found)} loads of {load.id} are invalid: {first.kind}: {first.detail}"
+            arm = self.store.cells()[planned.cells[load.id]].arm.label
+            message = f"the first {len(found)} loads of {arm} are invalid: {first.kind}: {first.detail}"
             remedy = f"; this machine {BUSY}" if disturbed else ""
             raise _HopelessError(message + remedy)
 

@@ -285,7 +285,7 @@ def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(
     monkeypatch.setattr("fastopen.cli.reading.load_chosen", broken)
     done = fastopen("run", "example")
     assert done.returncode == 1
-    assert done.stderr == "error: a bug, RuntimeError: oh; add --debug for the traceback\n"
+    assert done.stderr == "error: a bug, RuntimeError: oh; fastopen --debug prints the traceback\n"
     assert "Traceback" in fastopen("--debug", "run", "example").stderr
 
 

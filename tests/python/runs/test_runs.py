@@ -273,7 +273,7 @@ def test_a_run_stops_where_the_first_loads_of_an_arm_are_all_invalid_alike(
     plan = small_plan((20,), repeats=20)
     with RunStore.create(None, plan, {}) as store:
         outcome = execute(plan, HostEngine(fake_world({"*": "refused"}), 1), {}, store, Watched())
-        assert "are invalid: no_syn_data: 2 of 3 connections" in outcome.hopeless
+        assert " loads of TFO, cold cookies are invalid: no_syn_data: 2 of 3 connections" in outcome.hopeless
         assert (store.status, len(store.loads()) < 12) == ("interrupted", True)
 
 
