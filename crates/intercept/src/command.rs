@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
@@ -58,16 +58,21 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
             return 2;
         }
     };
-    run_with(Invocation { words: command, environment: None }, Records(report), Network::Machine, false)
+    let command = Invocation { words: command, environment: None };
+    run_with(command, Records(report), Network::Machine, false, &mut |_, _| {})
 }
 
 /// Runs a command in the calling thread's network namespace, even if the sysctl of the namespace disables
 /// Fast Open, and returns the command's exit code. Returns when the command has ended, even if its children
 /// still run. Writes the records to `report`. An isolated command has no capabilities, cannot change its
-/// mounts, and can only create Internet, UNIX and netlink sockets.
-pub fn run_here(command: Invocation, report: File, isolated: bool) -> i32 {
-    run_with(command, Records(Some(report)), Network::World, isolated)
+/// mounts, and can only create Internet, UNIX and netlink sockets. Reaps all children of this process, and
+/// passes the process IDs and statuses of the other ones to `reaped`.
+pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
+    run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }
+
+/// Receives the process ID and the status of a child that has ended.
+pub type Reaped<'a> = &'a mut dyn FnMut(u32, ExitStatus);
 
 /// A program with its arguments and environment.
 #[derive(Debug, Clone, Copy)]
@@ -99,8 +104,14 @@ enum Network {
     World,
 }
 
-fn run_with(command: Invocation, mut records: Records, network: Network, isolated: bool) -> i32 {
-    supervise(command, &mut records, network, isolated).unwrap_or_else(|error| {
+fn run_with(
+    command: Invocation,
+    mut records: Records,
+    network: Network,
+    isolated: bool,
+    reaped: Reaped,
+) -> i32 {
+    supervise(command, &mut records, network, isolated, reaped).unwrap_or_else(|error| {
         let (message, remedy, code) = (error.to_string(), error.remedy().to_owned(), error.exit_code());
         if records.0.is_none() {
             eprintln!("{message}{}{remedy}", if remedy.is_empty() { "" } else { "; " });
@@ -126,6 +137,7 @@ fn supervise(
     records: &mut Records,
     network: Network,
     isolated: bool,
+    reaped: Reaped,
 ) -> Result<i32, Error> {
     if network == Network::Machine && setting() & CLIENT_OR_SERVER == 0 {
         return Err(Error::FastOpenOff(setting()));
@@ -151,7 +163,8 @@ fn supervise(
     let mut supervisor = Supervisor::new(listener, events, FIRST_WRITE_TIMEOUT_NS);
     // With an observer, connections without Fast Open are counted as well.
     supervisor.observer = (network == Network::World).then(Observer::default);
-    let session = Session { pid, start_ns, code: None, network, supervisor, signals, before, records };
+    let session =
+        Session { pid, start_ns, code: None, network, supervisor, signals, before, records, reaped };
     session.run().map_err(Error::kernel("supervising the command"))
 }
 
@@ -204,6 +217,7 @@ struct Session<'r> {
     signals: SignalFd,
     before: Counters,
     records: &'r mut Records,
+    reaped: Reaped<'r>,
 }
 
 impl Session<'_> {
@@ -261,6 +275,12 @@ impl Session<'_> {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => self.end(Some(code), None)?,
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
                     self.end(None, Some(signal as i32))?;
+                }
+                Ok(WaitStatus::Exited(pid, code)) => {
+                    (self.reaped)(pid.as_raw() as u32, ExitStatus::from_raw(code << 8));
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    (self.reaped)(pid.as_raw() as u32, ExitStatus::from_raw(signal as i32));
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),

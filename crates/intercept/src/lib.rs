@@ -18,7 +18,7 @@ mod tally;
 mod task;
 mod watch;
 
-pub use command::{Invocation, adopt, run, run_here};
+pub use command::{Invocation, Reaped, adopt, run, run_here};
 pub use error::Error;
 pub use report::{Record, Report, Traffic, write_line};
 pub use supervisor::Opened;

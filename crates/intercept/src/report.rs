@@ -39,6 +39,11 @@ pub enum Record {
         /// Number of packets that were not captured because the buffer was full.
         dropped: u32,
     },
+    /// Servers in the command's world had ended with an error before the command ended.
+    ServersFailed {
+        /// A sentence on each: the host, how its server ended, and the last lines of the server's output.
+        servers: Vec<String>,
+    },
     /// The command has ended.
     Ended(Box<Report>),
     /// The command's output and files are complete (only in the virtual engine).

@@ -31,14 +31,14 @@ pub fn mount_system() -> Result<()> {
     guard_proc()
 }
 
-/// Makes the root file system writable with an `overlay` layer in memory. The original files stay unchanged.
-/// Call this before all other mounts. Fails if the kernel has no overlayfs, or the root file system lacks the
-/// folder `/run`.
-pub fn make_root_writable() -> Result<()> {
+/// Makes the root file system writable with an `overlay` layer in memory, of at most `bytes`. The original
+/// files stay unchanged. Call this before all other mounts. Fails if the kernel has no overlayfs, or the root
+/// file system lacks the folder `/run`.
+pub fn make_root_writable(bytes: u64) -> Result<()> {
     const STAGE: &str = "/run";
     const LAYERS: &str = "lowerdir=/,upperdir=/run/upper,workdir=/run/work";
     let doing = || "mounting a writable layer over the files".into();
-    mount_tmpfs(Path::new(STAGE), None, "0755")?;
+    mount_tmpfs(Path::new(STAGE), Some(bytes), "0755")?;
     for folder in ["upper", "work", "root"] {
         std::fs::create_dir(Path::new(STAGE).join(folder)).doing(doing)?;
     }

@@ -184,9 +184,10 @@ pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(scratch(), bytes, "1777")
 }
 
-/// Mounts a tmpfs on `place` for files that are deleted with this mount namespace.
-pub fn mount_temporary(place: &Path) -> Result<()> {
-    mount_tmpfs(place, None, "1777")
+/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place` for files that are deleted with
+/// this mount namespace.
+pub fn mount_temporary(place: &Path, bytes: Option<u64>) -> Result<()> {
+    mount_tmpfs(place, bytes, "1777")
 }
 
 /// Bind-mounts the file `from` over `to`. If `to` is a symbolic link, its target is covered.

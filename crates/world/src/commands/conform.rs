@@ -130,7 +130,7 @@ pub fn run_all(
     let folder = namespace::scratch().join("conform");
     copy_folder(&plan.folder, &folder).blame(Fault::Machine, "copying the scripts")?;
     if !namespace::scratch().starts_with(TMP) {
-        mount_temporary(Path::new(TMP))?;
+        mount_temporary(Path::new(TMP), None)?;
     }
     // The scripts' commands run in /bin/sh (system(3)), but use a redirection that only bash has (`&>`).
     if Path::new(BASH).exists() {
@@ -224,14 +224,16 @@ pub fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", entry.path().display()));
         if kind.is_dir() {
             copy_folder(&entry.path(), &target)?;
         } else if kind.is_symlink() {
             // An existing file is replaced, as `fs::copy` does.
             let _ = fs::remove_file(&target);
-            symlink(fs::read_link(entry.path())?, target)?;
+            symlink(fs::read_link(entry.path())?, &target).map_err(named)?;
         } else if kind.is_file() {
-            fs::copy(entry.path(), target)?;
+            fs::copy(entry.path(), &target).map_err(named)?;
         }
     }
     Ok(())

@@ -8,6 +8,8 @@
 pub mod init;
 mod running;
 
+pub use running::empty;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,10 +23,10 @@ use crate::capture;
 use crate::commands::conform::{self, Plan};
 use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Capabilities, Fault, Job};
-use crate::failure::{Failure, remedy_of};
+use crate::failure::{Blame, Failure, remedy_of};
 use crate::sandbox;
 use crate::virtual_kernel::init::{BODIES, JOBS, RECORDS, SCRIPTS};
-use crate::virtual_kernel::running::{Running, Stream};
+use crate::virtual_kernel::running::Running;
 
 /// Memory of the kernel in addition to the jobs' needs, in bytes. The host allocates a page at its first use.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -41,7 +43,7 @@ const SCRIPT_SILENCE_S: u64 = 60;
 /// Maximum real time for which a command may write nothing, in seconds.
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
-const COMMAND_BYTES: u64 = 1 << 30;
+pub const COMMAND_BYTES: u64 = 1 << 30;
 /// Minimum rate at which a kernel must make connections for transactions, per second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
 /// Maximum time for which a program in the kernel may compute without a system call.
@@ -206,17 +208,21 @@ fn boot(
     memory_bytes: u64,
     out: &mut dyn Write,
 ) -> Result<i32, Unfinished> {
+    let starting = |failure| Unfinished { job: None, failure };
+    let timeout = timeout(task).map_err(starting)?;
     let mut running = Running::start(kernel, init, task, folder, memory_bytes)
-        .map_err(|error| Unfinished { job: None, failure: start_failure(kernel, &error) })?;
+        .map_err(|error| starting(start_failure(kernel, &error)))?;
     let mut progress = Progress { task, done: 0, worst: 0 };
-    let asked = std::env::var(TIMEOUT_VARIABLE).ok().and_then(|value| value.parse().ok());
-    let timeout = Duration::from_secs(asked.unwrap_or(task.silence_s()));
     let (mut last_record, mut booted) = (Instant::now(), false);
     let mut spinning = Spinning::default();
     loop {
         // Checked before the records are read, so that no last record is missed.
         let ended = running.has_ended();
-        let any_output = running.streams.iter_mut().map(Stream::copy).max() == Some(true);
+        let mut any_output = false;
+        for stream in &mut running.streams {
+            let copied = stream.copy().blame(Fault::Machine, format!("standard {}", stream.name));
+            any_output |= copied.map_err(starting)?;
+        }
         match running.copy_records(out, &mut progress) {
             Ok(any) if any || any_output => (last_record, booted) = (Instant::now(), true),
             Ok(_) => {}
@@ -225,7 +231,8 @@ fn boot(
         if ended {
             let status = running.status();
             let reason = || running.exit_reason(status);
-            return if progress.done == task.parts() {
+            // A command that could not be started has two last records.
+            return if progress.done >= task.parts() {
                 Running::copy_packets(task, folder)
                     .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;
                 Ok(progress.worst)
@@ -252,6 +259,19 @@ fn boot(
             return Err(progress.unfinished(message, &remedy));
         }
     }
+}
+
+/// Returns the maximum real time without a record or output: that of [`TIMEOUT_VARIABLE`], or the task's.
+fn timeout(task: Task) -> Result<Duration, Failure> {
+    let Some(text) = std::env::var_os(TIMEOUT_VARIABLE) else {
+        return Ok(Duration::from_secs(task.silence_s()));
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+    seconds.map(Duration::from_secs).ok_or_else(|| Failure {
+        fault: Fault::Input,
+        message: format!("{TIMEOUT_VARIABLE}: {text:?} is not a number of seconds"),
+        remedy: "use a whole number from 1, or unset it".into(),
+    })
 }
 
 /// Detects a program in the kernel that computes without end. While it computes, virtual time stands still,

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use fastopen_netns::{cores, process};
 
 use super::init::RECORDS;
 use super::{Kernel, Progress, START_NS, Task, arguments, seed};
-use crate::commands::shell::in_kernel::{ERRORS, OUTPUT, PACKETS};
+use crate::commands::shell::in_kernel::{CLOSED, ERRORS, OUTPUT, PACKETS, Session};
 use crate::sandbox::program::how_ended;
 
 /// Maximum time slice in nanoseconds of the kernel on a core that other threads also want to use.
@@ -27,34 +27,58 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
+/// Start of a line that the kernel prints in each world, whose range of ports begins and ends with an even
+/// number. Errors do not quote it.
+const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 
 /// A file that the kernel writes, and the standard stream of this process to which the file is copied.
 pub(super) struct Stream {
+    pub(super) name: &'static str,
     from: File,
     read: u64,
     /// The standard stream; None if its reader has closed it.
     to: Option<File>,
+    /// The file to create when the reader has closed the stream.
+    closed: PathBuf,
 }
 
 impl Stream {
     /// Returns the streams of standard output and standard error.
-    fn all(folder: &Path) -> io::Result<Vec<Self>> {
-        let stream = |name, to: OwnedFd| {
-            Ok::<_, io::Error>(Self { from: File::open(folder.join(name))?, read: 0, to: Some(to.into()) })
+    fn all(session: &Session, folder: &Path) -> io::Result<Vec<Self>> {
+        let stream = |name: &'static str, to: &dyn AsFd| {
+            let to = Some(to.as_fd().try_clone_to_owned()?.into());
+            let closed = folder.join(format!("{name}{CLOSED}"));
+            Ok::<_, io::Error>(Self { name, from: File::open(folder.join(name))?, read: 0, to, closed })
         };
-        let output = stream(OUTPUT, io::stdout().as_fd().try_clone_to_owned()?)?;
-        Ok(vec![output, stream(ERRORS, io::stderr().as_fd().try_clone_to_owned()?)?])
+        let mut streams = vec![stream(OUTPUT, &io::stdout())?];
+        if !session.one_output {
+            streams.push(stream(ERRORS, &io::stderr())?);
+        }
+        Ok(streams)
     }
 
     /// Copies new bytes of the file to the stream. Returns true if there were any.
-    pub(super) fn copy(&mut self) -> bool {
+    pub(super) fn copy(&mut self) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
-        while let Ok(count @ 1..) = self.from.read_at(&mut buffer, self.read) {
-            self.read += count as u64;
-            self.to = self.to.take().filter(|to| (&*to).write_all(&buffer[..count]).is_ok());
+        loop {
+            let count = self.from.read_at(&mut buffer, self.read)?;
+            if count == 0 {
+                return Ok(self.read > before);
+            }
+            let written = self.to.as_mut().map_or(Ok(count), |to| to.write(&buffer[..count]));
+            match written.map_err(|error| (error.kind(), error)) {
+                Ok(written) => self.read += written as u64,
+                Err((ErrorKind::Interrupted, _)) => {}
+                // The stream is a full pipe that another program has made non-blocking.
+                Err((ErrorKind::WouldBlock, _)) => thread::sleep(POLL_INTERVAL),
+                Err((ErrorKind::BrokenPipe, _)) => {
+                    self.to = None;
+                    File::create(&self.closed)?;
+                }
+                Err((_, error)) => return Err(error),
+            }
         }
-        self.read > before
     }
 }
 
@@ -117,7 +141,10 @@ impl Running {
             keep_tail(File::from(console_out), &tail);
             drop(alive);
         })?;
-        let streams = if matches!(task, Task::Command(..)) { Stream::all(folder)? } else { Vec::new() };
+        let streams = match task {
+            Task::Command(_, session, _) => Stream::all(session, folder)?,
+            _ => Vec::new(),
+        };
         Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
@@ -158,6 +185,7 @@ impl Running {
     pub(super) fn copy_packets(task: Task, folder: &Path) -> io::Result<()> {
         let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
+        empty(to)?;
         io::copy(&mut packets, &mut to).map(drop)
     }
 
@@ -189,6 +217,11 @@ impl Drop for Running {
     }
 }
 
+/// Removes the earlier content of a regular file.
+pub fn empty(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
 /// Keeps the last lines of the console in `tail`, until the console is closed.
 fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
     let mut lines = BufReader::new(console);
@@ -196,7 +229,7 @@ fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
     while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
         let line = String::from_utf8_lossy(&bytes).trim().to_owned();
         bytes.clear();
-        if line.is_empty() {
+        if line.is_empty() || line.starts_with(EVEN_PORTS) {
             continue;
         }
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);

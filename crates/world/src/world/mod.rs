@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fastopen_intercept::Reaped;
 use fastopen_link::ip;
 use fastopen_link::path::{self, Behaviour, PathRule};
 use fastopen_netns::clock::realtime_ns;
@@ -88,15 +89,24 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
+/// The result of a function that ran in a world ([`with_world`]).
+pub struct Visited<T> {
+    pub result: T,
+    /// The packets of both ends, if the job requests them.
+    pub packets: Option<Packets>,
+    /// A sentence on each server of `serve` that had ended with an error before the function returned.
+    pub failed_servers: Vec<String>,
+}
+
 /// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
 /// `serve`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
-/// is measured. Returns the result of `inside`, and the packets of both ends if the job requests them.
+/// is measured. If `inside` reaps children, it passes their statuses to its argument.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
     serve: &ServeCommands,
-    inside: impl FnOnce() -> T,
-) -> Result<(T, Option<Packets>), Failure> {
+    inside: impl FnOnce(Reaped) -> T,
+) -> Result<Visited<T>, Failure> {
     let world = World::build(job, engine, Some(serve))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
@@ -106,14 +116,16 @@ pub fn with_world<T>(
     let address = client_addresses(job.network.ip, 1);
     topology.set_client_address(address)?;
     world.network.link.configure(&world.network.asked)?;
-    let _running = serve_commands::start_all(serve, &topology.origins, job.client.isolate)?;
+    let mut running = serve_commands::start_all(serve, &topology.origins, job.client.isolate)?;
     if let Some(capture) = &world.capture {
         capture.begin_load();
     }
-    let done = topology.client.run(|| Ok(inside()))?;
+    let mut reaped = |process, status| serve_commands::note_reaped(&mut running, process, status);
+    let result = topology.client.run(|| Ok(inside(&mut reaped)))?;
+    let failed_servers = running.iter_mut().filter_map(serve_commands::Running::failure).collect();
     let packets = |capture: &Capture| capture.end_load(&job.id, &world.hosts, address, realtime_ns());
     let packets = world.capture.as_ref().map(packets).transpose()?;
-    Ok((done, packets))
+    Ok(Visited { result, packets, failed_servers })
 }
 
 /// A running world. Its fields drop in order: the servers before the network that they run in.
@@ -141,6 +153,8 @@ impl<'a> World<'a> {
     /// Builds the world of a job. `serve` is None unless the world is for a command.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
+        // In real time, a user's command may use as much memory as outside.
+        let guarded = engine == Engine::Host && job.is_foreign() && serve.is_none();
         let serve = &serve.copied().unwrap_or_default();
         let hosts = number_hosts(job, serve)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
@@ -150,7 +164,6 @@ impl<'a> World<'a> {
         let tap = ClientTap::is_needed(job).then(|| ClientTap::start(job, &network.topology)).transpose()?;
         let keys = capture.as_ref().map(Capture::keys);
         let servers = Servers::start(job, &hosts, serve, &network.topology, keys.as_ref(), core.as_ref())?;
-        let guarded = engine == Engine::Host && job.is_foreign();
         let memory = guarded.then(MemoryGuard::start).transpose();
         let memory = memory.map_err(|error| Error::other("starting a thread", error))?;
         // Loads use the client addresses from number 1 on, and transactions use the next ones.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,13 +60,40 @@ impl ServeCommands<'_> {
 }
 
 /// A running server. Dropping it ends the server.
-pub struct Running(Child);
+pub struct Running {
+    host: String,
+    process: Child,
+    /// The process's status, if another part of this program has reaped it.
+    status: Option<ExitStatus>,
+    output: Output,
+}
+
+impl Running {
+    /// Returns a sentence on the end of the server if it ended with an error; None if it runs or succeeded,
+    /// as the first process of a daemon does.
+    pub fn failure(&mut self) -> Option<String> {
+        let status = self.status.or_else(|| self.process.try_wait().ok()?);
+        let status = status.filter(|status| !status.success())?;
+        Some(described(&self.host, &how_ended(status), &self.output))
+    }
+}
+
+/// Notes the status of a reaped process, if it was a server's.
+pub fn note_reaped(servers: &mut [Running], process: u32, status: ExitStatus) {
+    if let Some(server) = servers.iter_mut().find(|server| server.process.id() == process) {
+        server.status = Some(status);
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        kill_group(&self.0);
-        let _ = self.0.wait();
+        kill_group(&self.process);
+        let _ = self.process.wait();
     }
+}
+
+fn described(host: &str, how: &str, output: &Output) -> String {
+    format!("server {host}: {how}{}", output.last_lines(LAST_LINES))
 }
 
 /// Starts the servers in the origins' namespace. Each must wait for clients before the next one is started.
@@ -103,25 +130,24 @@ fn start(
         if isolated {
             restrict_sockets(true)?;
         }
-        command.spawn().blame(Fault::Input, "starting it")
+        command.spawn().blame(Fault::Input, format!("starting {}", command.get_program().to_string_lossy()))
     };
     let thread = thread::Builder::new().name("server".into()).spawn(spawn);
     let spawned = thread.blame(Fault::Machine, "starting a thread")?.join().expect("spawning does not panic");
-    let failed = |how: String| {
-        Failure::new(Fault::Input, format!("server {host}: {how}{}", output.last_lines(LAST_LINES)))
-    };
-    let mut running = Running(spawned.map_err(|failure| failed(failure.message))?);
+    let failed = |how: &str, output: &Output| Failure::new(Fault::Input, described(host, how, output));
+    let process = spawned.map_err(|failure| failed(&failure.message, &output))?;
+    let mut running = Running { host: host.to_owned(), process, status: None, output };
     let started = Instant::now();
     // In virtual time this timeout does not run while the server computes.
     while sockets(origins)? <= before {
-        match running.0.try_wait() {
-            // A server whose first process ended successfully may be a daemon.
-            Ok(Some(status)) if !status.success() => return Err(failed(how_ended(status))),
-            _ if started.elapsed() >= START_TIMEOUT => {
-                return Err(failed(format!("listens on no port after {} s", START_TIMEOUT.as_secs())));
-            }
-            _ => thread::sleep(INTERVAL),
+        if let Some(failure) = running.failure() {
+            return Err(Failure::new(Fault::Input, failure));
         }
+        if started.elapsed() >= START_TIMEOUT {
+            let how = format!("listens on no port after {} s", START_TIMEOUT.as_secs());
+            return Err(failed(&how, &running.output));
+        }
+        thread::sleep(INTERVAL);
     }
     Ok(running)
 }

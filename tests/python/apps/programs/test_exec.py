@@ -102,12 +102,17 @@ def test_the_report_reads_as_a_verdict_a_table_and_what_is_odd() -> None:
 
 def test_a_command_without_connections_is_said_to_have_none() -> None:
     total = dict.fromkeys(document()["total"], 0)
-    assert verdict(total, {}) == "TCP Fast Open: the command opened no TCP connection."
+    none = document(total=total, counters={})
+    assert verdict(none) == "TCP Fast Open: the command opened no TCP connection."
+    # The kernel counted data in SYNs, but no call of connect: the command used MSG_FASTOPEN.
+    counted = document(total=total, counters={"TCPFastOpenActive": 2, "TCPFastOpenActiveFail": 1})
+    assert verdict(counted).startswith("TCP Fast Open: not known")
+    assert any(note.startswith("3 connections with data in the SYN not counted") for note in notes(counted))
 
 
 def test_connections_of_multipath_tcp_are_not_taken_for_none() -> None:
     total = dict.fromkeys(document()["total"], 0)
-    assert "2 connections of Multipath TCP" in verdict(total, {MULTIPATH: 2})
+    assert "2 connections of Multipath TCP" in verdict(document(total=total, not_helped={MULTIPATH: 2}))
     assert f'"{MULTIPATH}"' in (ROOT / "crates/intercept/src/supervisor.rs").read_text(encoding="utf-8")
 
 

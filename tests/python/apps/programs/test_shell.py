@@ -81,6 +81,30 @@ def test_exit_codes_signals_and_missing_commands_are_the_commands_own() -> None:
     assert (missing.returncode, missing.stderr) == (127, "error: no-such-command: no such command\n")
 
 
+def test_a_host_has_addresses_of_both_versions_of_ip() -> None:
+    done = shell(["-q", "--ip", "4+6"], ["getent", "ahosts", "www.example.com"])
+    versions = {":" in line.split()[0] for line in done.stdout.splitlines()}
+    assert (done.returncode, versions) == (0, {False, True})
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+@pytest.mark.parametrize("name", ["exec", "shell"])
+def test_a_closed_standard_stream_is_an_empty_one(name: str, closed: str) -> None:
+    asked = [*FASTOPEN, name, "-q", "--", "sh", "-c", "cat; echo said; echo said >&2; exit 7"]
+    outer = ["sh", "-c", f'exec "$@" {closed}', "sh", *asked]
+    done = subprocess.run(outer, input="", capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 7, done.stderr
+    assert {done.stdout, done.stderr} <= {"said\n", ""}
+
+
+def test_a_server_that_fails_during_the_command_is_reported_in_real_time() -> None:
+    server = f"timeout 2 {sys.executable} -m http.server 80; exit 5"
+    wait = "while curl -s -o /dev/null http://web/; do sleep 0.1; done; sleep 1"
+    done = shell(["--serve", f'web=sh -c "{server}"', "--json"], ["sh", "-c", wait])
+    (failed,) = json.loads(done.stderr.splitlines()[-1])["servers_failed"]
+    assert failed.startswith("server web: ended with exit code 5")
+
+
 def test_packets_leave_at_the_times_of_a_trace(tmp_path: Path) -> None:
     # The picture of 64 kB takes 43 packets, one every 10 ms.
     (tmp_path / "slow").write_text("10\n")

@@ -105,21 +105,15 @@ def test_files_vanish_except_those_of_the_given_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
     kept = tmp_path / "out" / "deep" / "file"
     assert (kept.read_text(), os.access(kept, os.X_OK)) == ("kept\n", True)
-    # The folder is emptied at the start of each command.
-    assert shell(["-q", "--out", "out"], ["ls", "out"], cwd=tmp_path).stdout == ""
-
-
-def test_files_that_cannot_be_kept_are_an_error(tmp_path: Path) -> None:
-    (tmp_path / "out" / "taken").mkdir(parents=True)
-    done = shell(["--out", "out"], ["sh", "-c", "echo said; echo lost > out/taken"], cwd=tmp_path)
-    assert (done.stdout, done.returncode) == ("said\n", 3)
-    assert "copying files to" in done.stderr
+    # Files of an earlier command are not taken for those of the next one.
+    again = shell(["-q", "--out", "out"], ["echo", "ran"], cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--out: out is not empty" in again.stderr
 
 
 def test_links_come_back_and_pipes_do_not(tmp_path: Path) -> None:
     script = "echo a > out/a; ln -s a out/link; mkfifo out/pipe"
-    for _ in range(2):
-        assert shell(["-q", "--out", "out"], ["sh", "-c", script], cwd=tmp_path).stderr == ""
+    assert shell(["-q", "--out", "out"], ["sh", "-c", script], cwd=tmp_path).stderr == ""
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"a", "link"}
     assert (tmp_path / "out" / "link").readlink() == Path("a")
 
@@ -148,13 +142,84 @@ def test_packets_are_those_of_the_link(tmp_path: Path) -> None:
         (["no-such-command"], 127, "no such command"),
         (["sleep", "infinity"], 124, "a day of virtual time"),
         (["sh", "-c", "yes | head -c 300000000"], 3, "more than 256 MiB"),
-        (["dd", "if=/dev/zero", "of=/tmp/big", "bs=1M"], 1, "No space left on device"),
+        (["dd", "if=/dev/zero", "of=/tmp/big", "bs=1M"], 1, "1073741824 bytes"),
     ],
 )
 def test_commands_that_misbehave_end_with_the_reason(command: list[str], code: int, says: str) -> None:
     done = shell([], command)
     assert done.returncode == code
     assert says in done.stderr
+
+
+def test_at_the_timeout_files_packets_and_report_are_kept(tmp_path: Path) -> None:
+    options = ["-q", "--out", "out", "--pcap", "packets", "--report", "report"]
+    script = "curl -s http://www.example.com/ -o out/page; sleep 100000"
+    done = shell(options, ["sh", "-c", script], cwd=tmp_path)
+    assert done.returncode == 124
+    report = json.loads((tmp_path / "report").read_text())
+    assert (report["exit_code"], report["signal"], report["total"]["connections"]) == (124, None, 1)
+    assert "a day of virtual time" in report["error"]
+    assert (tmp_path / "out" / "page").stat().st_size > 1000
+    assert b"GET / HTTP" in (tmp_path / "packets").read_bytes()
+
+
+def test_a_command_that_cannot_start_leaves_earlier_packets_and_no_report(tmp_path: Path) -> None:
+    (tmp_path / "packets").write_text("earlier")
+    (tmp_path / "report").write_text("earlier")
+    failing = ["--serve", "web=false", "--report", "report"]
+    assert shell([*failing, "--pcap", "packets"], ["true"], cwd=tmp_path).returncode == 2
+    assert shell([*failing, "--pcap", "new"], ["true"], cwd=tmp_path).returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["packets"]
+    assert (tmp_path / "packets").read_text() == "earlier"
+
+
+def test_output_that_cannot_be_written_is_an_error() -> None:
+    asked = [*FASTOPEN, "shell", "-q", "--engine", "virtual", "--", "echo", "lost"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(asked, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                              timeout=600, check=False)  # fmt: skip
+    assert done.returncode == 3
+    assert b"standard output: No space left on device" in done.stderr
+
+
+def test_a_command_whose_output_nobody_reads_gets_sigpipe() -> None:
+    asked = [*FASTOPEN, "shell", "-q", "--engine", "virtual", "--", "yes"]
+    with subprocess.Popen(asked, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"y\n"
+        running.stdout.close()
+        assert running.wait(60) == -signal.SIGPIPE
+
+
+def test_both_outputs_to_one_file_keep_their_order() -> None:
+    script = "for i in $(seq 200); do echo out $i; echo err $i >&2; done"
+    asked = [*FASTOPEN, "shell", "-q", "--engine", "virtual", "--", "sh", "-c", script]
+    done = subprocess.run(asked, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=600, check=False)  # fmt: skip
+    assert done.stdout.splitlines() == [f"{name} {i}" for i in range(1, 201) for name in ("out", "err")]
+
+
+def test_a_server_that_fails_during_the_command_is_reported() -> None:
+    server = f"timeout 3 {sys.executable} -m http.server 80; echo broken >&2; exit 5"
+    done = shell(["--serve", f'web=sh -c "{server}"', "--json"], ["sleep", "10"])
+    report = json.loads(done.stderr.splitlines()[-1])
+    assert report["exit_code"] == 0
+    (failed,) = report["servers_failed"]
+    assert failed.startswith("server web: ended with exit code 5: ")
+    assert failed.endswith(" | broken")
+
+
+def test_the_folder_with_a_random_name_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert shell(["-q"], ["ls", str(tmp_path)]).stdout == ""
+
+
+@pytest.mark.parametrize("limit", ["abc", "0"])
+def test_a_time_limit_that_is_no_number_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTOPEN_KERNEL_TIMEOUT_S", limit)
+    done = shell([], ["true"])
+    assert done.returncode == 2
+    assert "FASTOPEN_KERNEL_TIMEOUT_S" in done.stderr
 
 
 def test_nothing_outside_is_reached() -> None:
@@ -197,6 +262,9 @@ def test_a_signal_ends_the_kernel(tmp_path: Path) -> None:
     [
         (["--engine", "virtual"], [], "--engine virtual"),
         (["--engine", "host", "--out", "x"], ["true"], "--out"),
+        (["--engine", "host", "--date", "2030-01-01"], ["true"], "--date"),
+        (["--engine", "virtual", "--serve", "*.x=true"], ["true"], "*.x"),
+        (["--engine", "host", "--serve", "web=no-such-program"], ["true"], "no-such-program"),
         (["--engine", "virtual", "--serve", "web='"], ["true"], "--serve"),
         (["--engine", "virtual", "--serve", "web="], ["true"], "--serve"),
         (["--engine", "virtual", "--serve", "localhost=true"], ["true"], "localhost"),

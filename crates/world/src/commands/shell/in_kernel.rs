@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fastopen_intercept::{Invocation, Record, run_here, write_line};
+use fastopen_intercept::{Invocation, Reaped, Record, run_here, write_line};
 use fastopen_netns::init::{self, write_back};
 use fastopen_netns::namespace::mount_temporary;
 use fastopen_netns::poll::wait_readable;
@@ -22,9 +24,10 @@ use crate::commands::shell::view;
 use crate::contract::{Engine, Fault, Job};
 use crate::engine::begin_at;
 use crate::failure::{Blame, Failure};
+use crate::virtual_kernel::COMMAND_BYTES;
 use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::serve_commands::{ServeCommand, ServeCommands};
-use crate::world::with_world;
+use crate::world::{Visited, with_world};
 
 // Names of files in the channel, the folder shared with the host: the session, the command's three standard
 // streams, and the captured packets.
@@ -32,6 +35,8 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
+/// Suffix of the name of an empty file that the host creates when the reader of the stream has closed it.
+pub const CLOSED: &str = ".closed";
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
@@ -55,6 +60,8 @@ pub struct Session {
     pub start_s: i64,
     /// Folder whose files are copied to the host's folder of the same name at the end.
     pub output: Option<PathBuf>,
+    /// True if standard output and standard error are the same file. Then one pipe keeps their order.
+    pub one_output: bool,
 }
 
 impl Session {
@@ -90,7 +97,8 @@ impl Session {
 pub fn run(folder: &str) -> ! {
     process::tune_malloc();
     // Signals are blocked before threads start. Otherwise SIGCHLD could go to a thread, not the supervisor.
-    let rooted = process::block_signals().and_then(|()| init::make_root_writable()).map_err(|error| {
+    let rooted = process::block_signals().and_then(|()| init::make_root_writable(COMMAND_BYTES));
+    let rooted = rooted.map_err(|error| {
         let remedy = "this kernel is of an earlier version of fastopen: fastopen kernel build".to_owned();
         Failure { remedy, ..error.into() }
     });
@@ -98,6 +106,10 @@ pub fn run(folder: &str) -> ! {
     let prepared = rooted.and_then(|()| Ok(devices()?));
     match prepare(folder) {
         Ok((job, records)) => {
+            if prepared.is_ok() {
+                // Its name differs in each run. This hides it from the command, in the writable layer.
+                let _ = fs::remove_dir_all(folder);
+            }
             let ran = prepared.and_then(|()| run_session(&job, &records));
             if let Err(Failure { fault, message, remedy }) = ran {
                 fail(&records, message, remedy, fault.exit_code());
@@ -117,11 +129,11 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let session: Session = serde_json::from_slice(&session).map_err(|error| wrong(error.to_string()))?;
     if let Some(folder) = &session.output {
         fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
-        mount_temporary(folder)?;
+        mount_temporary(folder, Some(COMMAND_BYTES))?;
     }
     begin_at(session.start_s)?;
-    limit_time(records).blame(Fault::Machine, "starting a thread")?;
-    let pumps = redirect(records).blame(Fault::Machine, "redirecting the standard streams")?;
+    let timed_out = limit_time().blame(Fault::Machine, "starting a thread")?;
+    let pumps = redirect(session.one_output).blame(Fault::Machine, "redirecting the standard streams")?;
     // An isolated command may be unable to see its working directory.
     let hidden = job.client.isolate && !session.directory.is_dir();
     let directory = if hidden { Path::new("/") } else { &session.directory };
@@ -129,21 +141,35 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let environment = Some(&session.environment[..]);
     let serve = ServeCommands { servers: &session.servers, environment };
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
-    let inside = || run_here(Invocation { words: &session.command, environment }, report, job.client.isolate);
-    let (_, packets) = with_world(&job, Engine::Virtual, &serve, inside)?;
-    // Processes that the command left running keep the pipes open, so the copying would not end.
+    let command = Invocation { words: &session.command, environment };
+    let inside = |reaped: Reaped| run_here(command, report, job.client.isolate, reaped);
+    let Visited { packets, failed_servers, .. } = with_world(&job, Engine::Virtual, &serve, inside)?;
+    let timed_out = timed_out.load(Ordering::Relaxed);
+    // Otherwise the copying would not end: processes that the command left running keep the pipes open, as
+    // does this process if the command did not start.
     process::end_all_others();
-    for pump in pumps {
-        pump.join().expect("copying a stream does not panic");
-    }
+    process::close_standard_streams().blame(Fault::Machine, "closing the standard streams")?;
+    let copied = pumps.into_iter().map(|pump| pump.join().expect("copying a stream does not panic"));
+    let copied = copied.collect::<Vec<_>>().into_iter().collect::<io::Result<()>>();
+    let write_record = |record| write_line(records, &record).blame(Fault::Machine, "writing a record");
     if let Some((pcapng, dropped)) = packets {
         write(&channel().join(PACKETS), &pcapng).blame(Fault::Machine, "writing the packets")?;
-        write_line(records, &Record::Captured { dropped }).blame(Fault::Machine, "writing a record")?;
+        write_record(Record::Captured { dropped })?;
+    }
+    // At the timeout, the servers were ended together with the command.
+    if !failed_servers.is_empty() && !timed_out {
+        write_record(Record::ServersFailed { servers: failed_servers })?;
     }
     if let Some(folder) = &session.output {
         bring_back(folder)?;
     }
-    write_line(records, &Record::Done).blame(Fault::Machine, "writing a record")
+    copied.blame(Fault::Machine, "output of the command")?;
+    write_record(if timed_out {
+        let message = "the command had not ended after a day of virtual time".into();
+        Record::Failed { message, remedy: String::new(), code: TIMED_OUT }
+    } else {
+        Record::Done
+    })
 }
 
 /// Writes the record of a failure to the host's file, before the kernel powers off.
@@ -152,51 +178,56 @@ fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_back(records);
 }
 
-/// Starts a thread that powers off the kernel after `LONGEST`.
-fn limit_time(records: &File) -> io::Result<()> {
-    let records = records.try_clone()?;
+/// Starts a thread that kills all processes after `LONGEST`. Returns a flag that it sets before.
+fn limit_time() -> io::Result<Arc<AtomicBool>> {
+    let timed_out = Arc::new(AtomicBool::new(false));
+    let flag = timed_out.clone();
     let wait = move || {
         thread::sleep(LONGEST);
-        let message = "the command had not ended after a day of virtual time".into();
-        fail(&records, message, String::new(), TIMED_OUT);
-        init::power_off()
+        flag.store(true, Ordering::Relaxed);
+        process::kill_all_others();
     };
-    thread::Builder::new().name("time".into()).spawn(wait).map(drop)
+    thread::Builder::new().name("time".into()).spawn(wait)?;
+    Ok(timed_out)
 }
 
-/// Replaces standard input with a file, and both outputs with pipes that the returned threads copy to files.
-fn redirect(records: &File) -> io::Result<[JoinHandle<()>; 2]> {
+/// Replaces standard input with a file, and the outputs with one or two pipes that the returned threads copy
+/// to files.
+fn redirect(one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+    let pump = |from: OwnedFd, name: &'static str| {
+        thread::Builder::new().name(name.into()).spawn(move || copy_output(File::from(from), name))
+    };
     let input = File::open(channel().join(INPUT))?;
     let (output, to_output) = process::pipe()?;
-    let (errors, to_errors) = process::pipe()?;
-    process::replace_standard_streams(input, to_output, to_errors)?;
-    let pump = |from: OwnedFd, name: &'static str| {
-        let to = File::options().append(true).open(channel().join(name))?;
-        let records = records.try_clone()?;
-        thread::Builder::new().name(name.into()).spawn(move || {
-            if let Err(error) = copy_output(&mut File::from(from), &to) {
-                let message = format!("standard {name} of the command: {error}");
-                fail(&records, message, String::new(), Fault::Machine.exit_code());
-                init::power_off()
-            }
-        })
+    let mut pumps = vec![pump(output, OUTPUT)?];
+    let to_errors = if one_output {
+        to_output.try_clone()?
+    } else {
+        let (errors, to_errors) = process::pipe()?;
+        pumps.push(pump(errors, ERRORS)?);
+        to_errors
     };
-    Ok([pump(output, OUTPUT)?, pump(errors, ERRORS)?])
+    process::replace_standard_streams(input, to_output, to_errors)?;
+    Ok(pumps)
 }
 
-fn copy_output(from: &mut File, mut to: &File) -> io::Result<()> {
+/// Copies a pipe to the host's file of the stream `name` until it ends, the stream's reader has closed it, or
+/// an error. Then no process reads the pipe, so the command gets SIGPIPE, as outside.
+fn copy_output(mut from: File, name: &str) -> io::Result<()> {
+    let mut to = &File::options().append(true).open(channel().join(name))?;
+    let closed = channel().join(format!("{name}{CLOSED}"));
     // With ordinary scheduling, this thread would not run while a command computes, and show no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
     loop {
         let count = from.read(&mut buffer)?;
-        if count == 0 {
+        if count == 0 || closed.exists() {
             return Ok(());
         }
         written += count as u64;
         if written > MOST_OUTPUT {
-            return Err(io::Error::other(format!("more than {} MiB", MOST_OUTPUT >> 20)));
+            return Err(io::Error::other(format!("more than {} MiB on a stream", MOST_OUTPUT >> 20)));
         }
         to.write_all(&buffer[..count])?;
         write_back(to).map_err(io::Error::other)?;

@@ -4,10 +4,12 @@ pub mod in_kernel;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use fastopen_intercept::{Invocation, Record, adopt, run_here, write_line};
+use fastopen_intercept::{Invocation, Reaped, Record, adopt, run_here, write_line};
 use fastopen_netns::sandbox::View;
 use fastopen_netns::{namespace, process};
 use serde::Deserialize;
@@ -16,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::commands::shell::in_kernel::Session;
 use crate::contract::{Engine, Fault, Job};
 use crate::failure::{Blame, Failure};
-use crate::virtual_kernel::{self, Kernel, Task, Unfinished};
+use crate::virtual_kernel::{self, Kernel, Task, Unfinished, empty};
 use crate::world::serve_commands::{ServeCommand, ServeCommands};
 use crate::{sandbox, world};
 
@@ -114,14 +116,18 @@ fn run_on_host(
                 namespace::mount_proc();
             }
             let command = Invocation { words: command, environment: None };
-            let inside = || run_here(command, records, isolated);
+            let inside = |reaped: Reaped| run_here(command, records, isolated, reaped);
             let serve = ServeCommands { servers: &plan.servers, environment: None };
-            let (code, captured) = world::with_world(job, Engine::Host, &serve, inside)?;
-            if let (Some(mut file), Some((pcapng, dropped))) = (packets, captured) {
-                file.write_all(&pcapng).blame(Fault::Machine, "writing the packets")?;
+            let visited = world::with_world(job, Engine::Host, &serve, inside)?;
+            if !visited.failed_servers.is_empty() {
+                let _ = write_line(report, &Record::ServersFailed { servers: visited.failed_servers });
+            }
+            if let (Some(mut file), Some((pcapng, dropped))) = (packets, visited.packets) {
+                let written = empty(&file).and_then(|()| file.write_all(&pcapng));
+                written.blame(Fault::Machine, "writing the packets")?;
                 let _ = write_line(report, &Record::Captured { dropped });
             }
-            Ok(code)
+            Ok(visited.result)
         };
         run().unwrap_or_else(|failure: Failure| write_failure(failure, report))
     })?;
@@ -149,11 +155,21 @@ fn run_on(
         servers,
         start_s,
         output,
+        one_output: same_file(&io::stdout(), &io::stderr()).unwrap_or_default(),
     };
     let mut records = report.try_clone().blame(Fault::Machine, "the report")?;
     let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
     let task = Task::Command(job, &session, packets);
     Ok(virtual_kernel::run(kernel, text.get().as_bytes(), task, &mut records, unfinished))
+}
+
+/// Returns true if two descriptors refer to the same file, pipe or terminal.
+fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {
+    let place = |stream: &dyn AsFd| {
+        let file = File::from(stream.as_fd().try_clone_to_owned()?).metadata()?;
+        Ok::<_, io::Error>((file.dev(), file.ino()))
+    };
+    Ok(place(one)? == place(other)?)
 }
 
 /// Returns the files that an isolated command may see: the system's, the command's program, and the job's.

@@ -15,6 +15,7 @@ from fastopen.engines import find_program
 PANEL: Final = "Real networks and programs"
 # Options after the program's name belong to the program.
 COMMAND_CONTEXT: Final = {"allow_interspersed_args": False}
+STANDARD_ERROR: Final = 2
 JsonReportOption = Annotated[
     bool, typer.Option("--json", help="Print the report as one line of JSON, the last on standard error.")
 ]
@@ -38,21 +39,43 @@ def command(
     The program runs unmodified. Its connections carry data in the SYN once a server sent a cookie, and
     its listeners send cookies if net.ipv4.tcp_fastopen allows it for servers (2). Needs no root. The exit
     code is the program's own; 126 and 127 mean the same as with env."""
+    open_standard_streams()
     replace_by_front(find_program(), command, json=json, report=report, quiet=quiet)
 
 
+def open_standard_streams() -> None:
+    """Open /dev/null for each standard stream that is closed. Otherwise the next file that is opened would
+    become that stream of the command."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
 def replace_by_front(
-    program: Path, command: Sequence[str], *, report: Path | None, **settings: object
+    program: Path,
+    command: Sequence[str],
+    *,
+    report: Path | None,
+    pcap: Path | None = None,
+    **settings: object,
 ) -> NoReturn:
     """Replace this process with the program fastopen.apps.programs.front (execve(2)). The shell then
-    sends signals to that program directly, and sees its stops and its exit code.
+    sends signals to that program directly, and sees its stops and its exit code. That program removes the
+    files `report` and `pcap` if they are still empty when it fails.
 
-    Raises InputError or MachineError, before the command runs, if the report cannot be written."""
+    Empties an earlier report. Raises InputError or MachineError, before the command runs, if the report
+    cannot be written."""
     if report is not None:
         try:
             report.touch()
+            if report.is_file():
+                os.truncate(report, 0)
         except OSError as error:
             raise unwritable(report, error) from None
-    asked = json_text.dumps({**settings, "report": None if report is None else str(report.absolute())})
+    paths = {
+        name: None if path is None else str(path.absolute())
+        for name, path in (("report", report), ("pcap", pcap))
+    }
+    asked = json_text.dumps({**settings, **paths})
     module = [sys.executable, "-P", "-m", "fastopen.apps.programs.front"]
     os.execv(sys.executable, [*module, asked, str(program), *command])  # noqa: S606  # a list of arguments

@@ -15,6 +15,7 @@ from fastopen.apps.programs.commands.exec import (
     JsonReportOption,
     NoReportOption,
     ReportFileOption,
+    open_standard_streams,
     replace_by_front,
 )
 from fastopen.cli.options import Written, with_factors
@@ -38,7 +39,9 @@ PAGE: Final = "example"
 NAMED_MAX: Final = 6
 # The host of a --serve COMMAND without a name, and the pattern of NAME=COMMAND.
 SERVER_HOST: Final = "server"
-NAMED: Final = re.compile(r"(?i)([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)=(.*)", re.DOTALL)
+NAMED: Final = re.compile(r"([^\s/=]*)=(.*)", re.DOTALL)
+HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 # The kernel's clock has 63 bits of nanoseconds since 1970.
 YEARS: Final = range(1971, 2200)
 
@@ -94,8 +97,7 @@ def command(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Folder of virtual time that starts empty and whose files are kept. All other written"
-            " files are lost.",
+            help="Empty folder of virtual time whose files are kept. All other written files are lost.",
         ),
     ] = None,
     kernel: Annotated[
@@ -112,7 +114,7 @@ def command(
         ),
     ] = 0,
     date: Annotated[
-        datetime,
+        datetime | None,
         typer.Option(
             "--date",
             metavar="DATE",
@@ -120,7 +122,7 @@ def command(
             show_default=False,
             help="Wall clock at the start of virtual time, UTC. (default: 2026-01-01)",
         ),
-    ] = datetime(2026, 1, 1, tzinfo=UTC),
+    ] = None,
     isolate: Annotated[
         bool,
         typer.Option(
@@ -138,6 +140,7 @@ def command(
     time, the same seed gives the same bytes, and standard input is read to its end first. All hosts of the
     page answer over http, also those with https URLs. Needs no root; the user is root only in that world. At
     the end, it prints the use of TFO."""
+    open_standard_streams()
     program = find_program()
     asked = read_asked(written, COMMAND_LINE)
     several = [name for name, values in asked.values.items() if len(values) > 1]
@@ -147,7 +150,7 @@ def command(
     if network.names in ENCRYPTED_NAMES:
         message = "programs use the system's resolver, which sends lookups in cleartext"
         raise asked.fault(message, ("names",), "use do53 or tcp")
-    _check_engine(engine, command, out, kernel)
+    _check_engine(engine, command, out, kernel, date)
     servers = [_server(text) for text in serve or ()]
     if servers and page is None:
         imported = ImportedPage(page_of_hosts("servers", "--serve", dict(servers), "image"))
@@ -171,7 +174,8 @@ def command(
         page=imported.page,
         network=network,
         tcp=tcp,
-        client=Client.model_validate({"isolate": isolate}),
+        # The words of the command are passed on separately, because they need not be UTF-8.
+        client=Client.model_validate({"kind": "command", "command": ["COMMAND"], "isolate": isolate}),
         origins=Origins(bodies="filler" if imported.bodies else "synthetic"),
         loads=[LoadSpec(id="shell", transport="tfo" if tfo else "tcp", cookies="cold" if tfo else None)],
     )
@@ -180,13 +184,13 @@ def command(
     with BodiesFile({job.page.name: imported.bodies}) as bodies, temporary_file() as file:
         packets = None if pcap is None else _opened(pcap)
         if out is not None:
-            make_folder(out)
+            _make_empty_folder(out)
         plan = {
             "job": json_text.loads(bodies.attach(job).model_dump_json()),
             "servers": [{"host": host, "command": line} for host, line in servers],
             "packets": packets,
             "output": None if out is None else str(out.resolve()),
-            "start_s": int(date.timestamp()),
+            "start_s": int((date or DATE).timestamp()),
         }
         with filling():
             file.write(json_text.dumps(plan).encode())
@@ -197,6 +201,7 @@ def command(
             program,
             words,
             report=report,
+            pcap=pcap,
             job=file.fileno(),
             kernel=chosen and [str(chosen.path), *chosen.manifest.arguments],
             json=json,
@@ -204,12 +209,14 @@ def command(
         )
 
 
-def _check_engine(engine: str, command: Sequence[str] | None, out: Path | None, kernel: str | None) -> None:
+def _check_engine(
+    engine: str, command: Sequence[str] | None, out: Path | None, kernel: str | None, date: datetime | None
+) -> None:
     if engine == "virtual":
         if not command:
             raise InputError("has no terminal", "--engine virtual", "add a command")
         return
-    for name, value in (("--out", out), ("--kernel", kernel)):
+    for name, value in (("--out", out), ("--kernel", kernel), ("--date", date)):
         if value is not None:
             raise InputError("needs --engine virtual", name, f"add it, or drop {name}")
 
@@ -224,15 +231,23 @@ def _server(text: str) -> tuple[str, list[str]]:
         raise InputError(f"is not a command line: {error}", f"--serve {text}") from None
     if not any(words[:1]):
         raise InputError("is empty", f"--serve {text}", "write [NAME=]COMMAND")
-    if host == "localhost" or host.replace(".", "").isdigit():
+    if not HOST.fullmatch(host) or host == "localhost" or host.replace(".", "").isdigit():
         raise InputError(f"{host} is not a host at the other end", f"--serve {text}", "use another name")
     return host, words
 
 
+def _make_empty_folder(path: Path) -> None:
+    """Create a folder. Raises InputError if it contains files, which could be taken for the command's."""
+    make_folder(path)
+    if any(path.iterdir()):
+        raise InputError(f"{path} is not empty", "--out", "choose another folder, or empty it")
+
+
 def _opened(path: Path) -> int:
-    """Create or truncate a file for writing, and return an inheritable descriptor. Raises InputError."""
+    """Open a file for writing, and return an inheritable descriptor. Raises InputError. An earlier capture
+    stays in the file until the new one is written."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     except OSError as error:
         raise unwritable(path, error) from None
     os.set_inheritable(descriptor, True)

@@ -1,7 +1,9 @@
 """Run a command, report its use of TFO, and end with its exit code or signal. Run this with `python -m`."""
 
+import contextlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,17 +26,23 @@ LOST: Final = 1
 def main(settings: str, program: str, *command: str) -> None:
     """Run `command` with `program`, the world program. End with the exit code or signal of the command.
 
-    `settings` is JSON with `json` and `quiet` (bool) and `report` (path or null). For a command in a world it
-    also has `job`, a descriptor with the plan, and `kernel`: null, or the virtual kernel's command line."""
+    `settings` is JSON with `json` and `quiet` (bool), and `report` and `pcap` (path or null). For a command
+    in a world it also has `job`, a descriptor with the plan, and `kernel`: null, or the virtual kernel's
+    command line."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
+    files = [Path(asked[name]) for name in ("report", "pcap") if asked[name] is not None]
     try:
         ended = run_supervised(Path(program), command, asked.get("job"), asked.get("kernel"))
     except CommandError as failed:
-        _complain(target, f"{failed.message}; {failed.remedy}" if failed.remedy else failed.message)
+        _remove_empty(files)
+        _complain(target, failed)
         raise SystemExit(failed.code) from None
     except SupervisorLostError as lost:
-        _complain(target, str(lost))
+        _remove_empty(files)
+        if lost.signal is not None:
+            end_like(None, lost.signal)
+        _complain(target, lost)
         raise SystemExit(LOST) from None
     # Arguments that are not UTF-8 contain surrogates, which JSON cannot represent.
     words = [word.encode(errors="surrogateescape").decode(errors="replace") for word in command]
@@ -46,6 +54,9 @@ def main(settings: str, program: str, *command: str) -> None:
             write_atomic(Path(asked["report"]), json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         except OSError as error:  # the exit code remains the command's
             _complain(target, f"{asked['report']}: cannot be written: {error.strerror}")
+    if "error" in ended:
+        _remove_empty(files)
+        _complain(target, ended["error"])
     if asked["json"]:
         sys.stderr.write(json.dumps(document) + "\n")
     elif not asked["quiet"]:
@@ -53,8 +64,16 @@ def main(settings: str, program: str, *command: str) -> None:
     end_like(document["exit_code"], document["signal"])
 
 
-def _complain(target: Console, message: str) -> None:
-    target.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+def _remove_empty(files: Sequence[Path]) -> None:
+    """Remove the regular files that are empty, as they were made before the command ran."""
+    for path in files:
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.stat().st_size:
+                path.unlink()
+
+
+def _complain(target: Console, message: object) -> None:
+    target.print(Text.assemble(("error: ", "bold red"), str(message)), soft_wrap=True)
 
 
 if __name__ == "__main__":

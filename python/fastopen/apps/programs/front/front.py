@@ -38,9 +38,17 @@ class CommandError(Exception):
         super().__init__(message, remedy, code)
         self.message, self.remedy, self.code = message, remedy, code
 
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
 
 class SupervisorLostError(Exception):
-    """The supervisor was killed while the command ran."""
+    """The supervisor was killed while the command ran. `signal`: the signal that this process got and that
+    ended the kernel of virtual time; None if another process killed the supervisor."""
+
+    def __init__(self, number: int | None) -> None:
+        super().__init__(number)
+        self.signal = number
 
     def __str__(self) -> str:
         return (
@@ -91,7 +99,7 @@ class _Session:
         self._pid: int | None = None
         self._last_signal: int | None = None
         self._ended: dict[str, Any] | None = None
-        self._captured: dict[str, Any] = {}
+        self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
         """Pass signals on, and stop when the command stops, until it has ended. Return the last record."""
@@ -117,20 +125,28 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record from the supervisor. Return it if the command ended outside a world, so that no
-        record follows; otherwise return None. Raises CommandError if the command could not be run."""
+        """Act on a record from the supervisor. If it is the last one, return the command's `ended` record,
+        with `error` if something failed after the command's end; otherwise return None. Raises CommandError
+        if the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
             case "failed":
                 self._supervisor.wait()
-                raise CommandError(record["message"], record["remedy"], record["code"])
+                failed = CommandError(record["message"], record["remedy"], record["code"])
+                if self._ended is None:
+                    raise failed
+                # The command ran, but its time was over, or its output, packets or files were not kept.
+                error = {"exit_code": failed.code, "signal": None, "error": str(failed)}
+                return self._ended | self._further | error
             case "stopped":
                 # Stop this process, as the shell expects. When the shell continues it, continue the command.
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.kill(self._supervisor.pid, signal.SIGCONT)
             case "captured":
-                self._captured = {"packets_dropped": record["dropped"]}
+                self._further["packets_dropped"] = record["dropped"]
+            case "servers_failed":
+                self._further["servers_failed"] = record["servers"]
             case "ended" if self._in_world:
                 # Records about the world's packets and files follow, or the reason why there are none.
                 self._ended = record
@@ -144,7 +160,7 @@ class _Session:
         """Return a world's `ended` record after the last record. Raises SupervisorLostError without it."""
         if self._ended is not None:
             self._supervisor.wait()
-            return self._ended | self._captured
+            return self._ended | self._further
         # The processes of a world have ended with the world, and their ids belong to another namespace. Any
         # other command may still run and use the terminal: wait for its end.
         if not self._in_world and self._pid is not None:
@@ -152,9 +168,7 @@ class _Session:
                 handle = os.pidfd_open(self._pid)
                 select.select([handle], [], [])
                 os.close(handle)
-        if self._virtual and self._last_signal is not None:
-            end_like(None, self._last_signal)
-        raise SupervisorLostError
+        raise SupervisorLostError(self._last_signal if self._virtual else None)
 
 
 def _is_below(pid: int, ancestor: int) -> bool:

@@ -28,19 +28,22 @@ COLUMNS: Final = {
 
 def write_report(document: dict[str, Any], target: Console) -> None:
     """Print the report on a command: the verdict, a table of servers, and notes."""
-    target.print(Text(verdict(document["total"], document["not_helped"]), style="bold"), soft_wrap=True)
+    target.print(Text(verdict(document), style="bold"), soft_wrap=True)
     if document["peers"]:
         target.print(fitting_table(_grid(document["peers"]), target.width)[0])
     for note in notes(document):
         target.print(Text(f"- {note}"), soft_wrap=True)
 
 
-def verdict(total: dict[str, int], not_helped: dict[str, int]) -> str:
+def verdict(document: dict[str, Any]) -> str:
     """Return a sentence on the use of TFO. `not_helped` counts calls that could not get TFO, by reason."""
+    total, not_helped = document["total"], document["not_helped"]
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:
         opened = plural(not_helped[MULTIPATH], "connection")
         return f"TCP Fast Open: not known, since the command opened {opened} of Multipath TCP."
+    if not connections and _uncounted(document):
+        return "TCP Fast Open: not known, since the command called connect for no TCP connection."
     if not connections:
         return "TCP Fast Open: the command opened no TCP connection."
     sent, acknowledged = total["syn_data_sent"], total["syn_data_acked"]
@@ -81,6 +84,10 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         times = plural(counters["TCPFastOpenBlackhole"], "time")
         yield f"the kernel turned TCP Fast Open off {times}, since it suspected a path that drops it"
     in_world = document.get("format") == IN_WORLD
+    if uncounted := _uncounted(document):
+        message = f"{plural(uncounted, 'connection')} with data in the SYN not counted above: opened with"
+        yield message + (" MSG_FASTOPEN" if in_world else " MSG_FASTOPEN, or by another program")
+    yield from document.get("servers_failed", ())
     if in_world:
         yield from _about_world(setting, document.get("packets_dropped", 0))
     else:
@@ -90,6 +97,15 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
         yield f"counters of the network namespace, for all programs: {grown}"
     if document["goes_on"] and not in_world:
         yield "processes of the command still run with TCP Fast Open; this report does not count them"
+
+
+def _uncounted(document: dict[str, Any]) -> int:
+    """Return the number of connections with data in the SYN that the kernel counted in addition to those of
+    the report. sendto(2) with MSG_FASTOPEN opens such a connection without a call of connect."""
+    counters: dict[str, int] = document["counters"]
+    total: dict[str, int] = document["total"]
+    opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
+    return max(0, opened - total["syn_data_sent"] - total["unknown"])
 
 
 def _about_world(setting: int, dropped: int) -> Iterator[str]:
