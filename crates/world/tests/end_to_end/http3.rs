@@ -16,11 +16,11 @@ fn of(resources: &[Value], tls: Value, changes: Value) -> Value {
 
 /// The seed with which a loss of 0.05 drops the first packet that the client sends in a load, and no other
 /// packet that the response waits for.
-const LOSES_FIRST: u64 = 10;
+const LOSES_FIRST: u64 = 8;
 
 /// The seed with which a loss of 0.05 drops the first packet that the origin sends, which has the origin's
 /// key share.
-const LOSES_KEYS: u64 = 12;
+const LOSES_KEYS: u64 = 16;
 
 fn first_byte_ms(run: &Run) -> u64 {
     let ns = number(&request(run.valid("tls"), 0)["first_byte_ns"]);
