@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.closing import Closing
-from fastopen.common.errors import InputError, MachineError, unwritable
+from fastopen.common.errors import InputError, MachineError, unreadable, unwritable
 from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
@@ -18,13 +19,30 @@ from fastopen.runs.schema import APPLICATION_ID, FILE, SCHEMA, VERSION
 # The name of a run's file until the file is complete. If no process holds the folder's lock, the writer was
 # killed, and the file holds nothing of value.
 UNFINISHED: Final = FILE + ".new"
+# The names of a run's database and of the files that SQLite writes beside it.
+OWN_FILES: Final = re.compile(rf"{re.escape(FILE)}(\.new)?(-wal|-shm|-journal)?")
+SQLITE: Final = b"SQLite format 3\0"
 LIST_THEM: Final = "run fastopen ls to list kept runs"
 WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder holds a run, even if it is unreadable."""
-    return (folder / FILE).exists()
+    """Return True if the folder holds a run, even a damaged one; False if nobody may look into the folder."""
+    try:
+        return (folder / FILE).exists()
+    except OSError:
+        return False
+
+
+def is_database(path: Path) -> bool:
+    """Return True if the path is a regular file that begins like SQLite's. Raises InputError."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def create(
@@ -86,8 +104,15 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
     path = folder / FILE
-    if not path.is_file():
-        raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
+    try:
+        # SQLite would wait for a pipe.
+        strange = [one.name for one in folder.glob(FILE + "*") if not one.is_file()]
+        if not path.is_file():
+            raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    if strange:
+        raise InputError(f"{strange[0]} is not a file", str(folder), "remove it")
     if not os.access(path, os.R_OK):
         raise InputError("cannot be read: no permission", str(path))
     with reading(str(path)):

@@ -1,6 +1,7 @@
 """Name, find, list and remove the folders of runs."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +10,20 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import InputError, nearest, unwritable
+from fastopen.common.errors import InputError, nearest, unreadable, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
-from fastopen.runs.database import LIST_THEM, FolderLock, holds_run
-from fastopen.runs.export.folder import EXPORT_SUFFIXES
+from fastopen.runs.database import LIST_THEM, OWN_FILES, FolderLock, holds_run, is_database
+from fastopen.runs.export.folder import FORMATS, UNFINISHED, is_exported
 from fastopen.runs.packets import FOLDER as PACKETS
 from fastopen.runs.reader import RunReader
 from fastopen.runs.schema import FILE
 
 VARIABLE: Final = "FASTOPEN_RUNS"
 LAST: Final = "last"
+# The name of a report in the run's folder.
+REPORT: Final = "report.html"
+# The names of reports in the run's folder, also of explained experiments.
+REPORTS: Final = re.compile(rf"{re.escape(REPORT)}|[\w.-]+-explained\.html")
 
 
 def runs_folder() -> Path:
@@ -43,7 +48,11 @@ def new_run_folder(name: str) -> Path:
 def find_run(text: str | Path) -> Path:
     """Return the folder of the run with a name, of the `last` run, or at a path. Raises InputError."""
     path = Path(text)
-    if path.exists() or path.is_absolute() or len(path.parts) != 1:
+    try:
+        is_path = path.exists() or path.is_absolute() or len(path.parts) != 1
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if is_path:
         return path
     kept = {folder.name: folder for folder in run_folders(runs_folder())}
     if str(text) == LAST and kept:
@@ -139,12 +148,12 @@ def remove_run(folder: Path) -> int:
     Raises InputError if the folder holds no run or also holds other files, or if the run is being written."""
     if not holds_run(folder):
         raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
+    if not is_database(folder / FILE):
+        raise InputError(f"{FILE} is not a run's file", str(folder), "remove the folder yourself")
     with FolderLock(folder):
         files = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
         for path in files:
-            if path.is_symlink() or not (
-                path.name.startswith(FILE) or path.suffix in (".html", *EXPORT_SUFFIXES)
-            ):
+            if path.is_symlink() or not _is_of_run(path, folder):
                 message = f"contains {path.relative_to(folder)}, which is not part of a run"
                 raise InputError(message, str(folder), "remove it first")
         size = sum(path.stat().st_size for path in files)
@@ -153,3 +162,12 @@ def remove_run(folder: Path) -> int:
         except OSError as error:
             raise unwritable(folder, error) from None
     return size
+
+
+def _is_of_run(path: Path, folder: Path) -> bool:
+    """Return True if fastopen writes a file of this name in the folder of a run."""
+    inside = path.relative_to(folder)
+    if len(inside.parts) == 1:
+        return OWN_FILES.fullmatch(path.name) is not None or REPORTS.fullmatch(path.name) is not None
+    exports = {PACKETS, *FORMATS, *map(UNFINISHED.format, FORMATS)}
+    return len(inside.parts) == 2 and inside.parts[0] in exports and is_exported(path)

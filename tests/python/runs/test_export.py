@@ -245,11 +245,13 @@ def test_an_export_that_breaks_off_leaves_nothing(kept: Path) -> None:
 
 
 def test_an_export_never_overwrites_and_clears_what_a_killed_one_left(kept: Path) -> None:
-    left = kept.parent / "csv.unfinished"
-    left.mkdir()
-    (left / "loads.csv").write_text("half")
+    left, own = kept.parent / ".csv.fastopen-unfinished", kept.parent / "csv.unfinished"
+    for folder in (left, own):
+        folder.mkdir()
+        (folder / "loads.csv").write_text("half")
     place = exported(kept, "csv")
     assert not left.exists()
+    assert (own / "loads.csv").read_text() == "half"
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     with pytest.raises(InputError, match="exists already"):
         exported(kept, "csv")
@@ -261,10 +263,12 @@ def test_force_replaces_an_export_and_nothing_else(kept: Path) -> None:
     (place / "loads.csv").write_text("old")
     exported(kept, "csv", replace=True)
     assert (place / "loads.csv").read_text() != "old"
-    (place / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match="contains files that are not an export"):
-        exported(kept, "csv", replace=True)
-    assert (place / "thesis.tex").read_text() == "mine"
+    for own in ("thesis.tex", "holiday.png"):
+        (place / own).write_text("mine")
+        with pytest.raises(InputError, match="contains files that are not an export"):
+            exported(kept, "csv", replace=True)
+        assert (place / own).read_text() == "mine"
+        (place / own).unlink()
 
 
 LIMITED = """

@@ -1,12 +1,14 @@
 """Listing kept runs with the facts that distinguish them, and removing a run without any other file."""
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fastopen.common.errors import InputError
-from fastopen.runs import list_runs, remove_run, run_folders
+from fastopen.runs import find_run, list_runs, remove_run, run_folders
 from fastopen.runs.database import FolderLock
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -26,16 +28,51 @@ def test_a_run_is_removed_with_its_exports_and_report(run: Path) -> None:
     (run / "report.html").write_text("report")
     (run / "csv").mkdir()
     (run / "csv" / "loads.csv").write_text("loads")
+    (run / "har").mkdir()
+    (run / "har" / "000001-small@20ms#0-tcp.har").write_text("load")
     assert remove_run(run) > 0
     assert not run.exists()
 
 
-def test_a_folder_with_something_else_in_it_is_not_removed(run: Path) -> None:
-    (run / "notes").mkdir()
-    (run / "notes" / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match=r"contains notes/thesis.tex, which is not part of a run"):
+@pytest.mark.parametrize(
+    "own",
+    [
+        "notes/thesis.tex",
+        "thesis/book.html",
+        "data.csv",
+        "csv/notes.txt",
+        "csv/mine.csv",
+        "csv/a/loads.csv",
+        "run.sqlite-notes",
+    ],
+)
+def test_a_folder_with_something_else_in_it_is_not_removed(run: Path, own: str) -> None:
+    (run / own).parent.mkdir(parents=True, exist_ok=True)
+    (run / own).write_text("mine")
+    with pytest.raises(InputError, match=f"contains {own}, which is not part of a run"):
         remove_run(run)
-    assert (run / "notes" / "thesis.tex").exists()
+    assert (run / own).read_text() == "mine"
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("mine"), Path.mkdir, os.mkfifo])
+def test_what_only_has_the_name_of_a_run_is_not_removed(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / "run.sqlite")
+    with pytest.raises(InputError, match="is not a run's file"):
+        remove_run(tmp_path)
+    assert (tmp_path / "run.sqlite").exists()
+
+
+def test_a_pipe_beside_a_run_is_not_waited_for(run: Path) -> None:
+    os.mkfifo(run / "run.sqlite-journal")
+    (listed,) = list_runs(run)
+    assert listed.status == "run.sqlite-journal is not a file"
+
+
+def test_a_name_that_no_file_can_have_is_the_users_error() -> None:
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        find_run("a" * 300)
 
 
 def test_neither_is_a_run_that_is_being_written_nor_a_folder_without_one(run: Path, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from fastopen.cli.output import print_message, print_text
 from fastopen.cli.shared_options import RunArgument
 from fastopen.common.user_files import write_file
 from fastopen.runs import RunStore, find_run
+from fastopen.runs.folders import REPORT
 
 PANEL: Final = "Read a result"
 
 Form = Literal["html", "markdown", "latex", "csv"]
-NAME: Final = "report.html"
 ReportOption = Annotated[
     bool, typer.Option("--report", help="Write report.html into the folder of the kept run.")
 ]
@@ -41,13 +41,13 @@ def command(
     if output is None and form != "html":
         print_text(text)
         return
-    _write(text, output or folder / NAME)
+    _write(text, output or folder / REPORT)
 
 
 def announce_report(store: RunStore) -> None:
     """Write the report of a run into its folder if it is kept, and print the file's name."""
     if store.folder is not None:
-        _write(report_text(store, "html"), store.folder / NAME)
+        _write(report_text(store, "html"), store.folder / REPORT)
 
 
 def _write(text: str, path: Path) -> None:

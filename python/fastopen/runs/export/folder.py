@@ -1,5 +1,6 @@
 """Write a folder under a temporary name, and rename it at the end, so no reader sees half a folder."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,25 +8,32 @@ from pathlib import Path
 from typing import Final
 
 from fastopen.common.errors import InputError, MachineError, unwritable
+from fastopen.runs.flat_tables import TABLES
 
-# The suffix of an incomplete folder. If an export is killed, the next export to the same place removes it.
-UNFINISHED: Final = ".unfinished"
-# The suffixes of exported files. A folder with other files is not replaced.
-EXPORT_SUFFIXES: Final = (".parquet", ".csv", ".har", ".png", ".gif", ".pcapng")
+# The name of an incomplete folder, which no user gives to a folder of their own. If an export is killed, the
+# next export to the same place removes it.
+UNFINISHED: Final = ".{}.fastopen-unfinished"
+# The formats of exports, which are also the names of their folders in a run's folder.
+FORMATS: Final = ("parquet", "csv", "har", "png", "filmstrip", "pcap")
+# The names of exported files: of tables, of loads (000001-JOB-LOAD.har) and of film strips (001-PAGE.png).
+_EXPORTED: Final = re.compile(rf"({'|'.join(TABLES)})\.(parquet|csv)|\d{{3,}}-.+\.(har|png|gif|pcapng)")
+
+
+def is_exported(path: Path) -> bool:
+    """Return True if a path is a regular file with the name of an exported file."""
+    return path.is_file() and not path.is_symlink() and _EXPORTED.fullmatch(path.name) is not None
 
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError."""
-    unfinished = folder.with_name(folder.name + UNFINISHED)
+    unfinished = folder.with_name(UNFINISHED.format(folder.name))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             if not replace:
                 remedy = "use --force to replace it, or another folder with --output"
                 raise InputError("exists already", str(folder), remedy)
-            if not folder.is_dir() or any(
-                one.suffix not in EXPORT_SUFFIXES or not one.is_file() for one in folder.iterdir()
-            ):
+            if not folder.is_dir() or not all(map(is_exported, folder.iterdir())):
                 raise InputError("contains files that are not an export", str(folder), "use another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(unfinished, ignore_errors=True)
