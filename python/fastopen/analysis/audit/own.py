@@ -70,12 +70,14 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the row's key in FIRST_FLIGHTS. A page with some URLs in cleartext counts as all in cleartext,
-    because its shortest first flight has no TLS."""
+    """Return the row's key in FIRST_FLIGHTS. With `recorded` security, only https URLs use TLS, and the row
+    does not state how many there are. It counts as cleartext, whose first flight is the shortest."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.
-    words = row["transport"].replace("recorded+tfo", "tfo").replace("recorded", "tcp").split("+")
+    words = row["transport"].split("+")
+    if row.get("security") == "recorded":
+        return "tfo" if "tfo" in words else "tcp"
     if words[0] == "tls" and row.get("tls") == "1.2" and row.get("session") != "resumed":
         words[0] = "tls1.2"
     if words[0] == "tls" and row.get("session") == "early":

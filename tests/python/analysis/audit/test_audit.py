@@ -368,7 +368,7 @@ def test_the_command_prints_one_json_document(tmp_path: Path) -> None:
 
 
 OWN = (
-    "page,rtt_ms,loss,tls,session,key_share,transport,arm,cookies,setup,"
+    "page,rtt_ms,loss,tls,security,session,key_share,transport,arm,cookies,setup,"
     "plt_ms_median,improvement_percent,pairs"
 )
 
@@ -382,10 +382,10 @@ def own_csv(folder: Path, *rows: str) -> Path:
 
 def test_own_results_are_silent_where_times_and_savings_agree(tmp_path: Path) -> None:
     rows = (
-        "a,20,0.0,,,,tcp,off,,0,2453.91,,0",
-        "a,20,0.0,,,,tfo,warm,warm,0,2400.42,2.1797,1",
-        "a,20,0.0,1.3,none,x25519,tls,off,,1,2500.11,,0",
-        "a,20,0.0,1.3,none,x25519,tls+tfo,warm,warm,1,2500.11,0.0,1",
+        "a,20,0.0,,,,,tcp,off,,0,2453.91,,0",
+        "a,20,0.0,,,,,tfo,warm,warm,0,2400.42,2.1797,1",
+        "a,20,0.0,1.3,tls,none,x25519,tls,off,,1,2500.11,,0",
+        "a,20,0.0,1.3,tls,none,x25519,tls+tfo,warm,warm,1,2500.11,0.0,1",
     )
     table = read_table(own_csv(tmp_path, *rows))
     assert audit(table.cells) == []
@@ -393,14 +393,24 @@ def test_own_results_are_silent_where_times_and_savings_agree(tmp_path: Path) ->
     assert [cell.flight_tfo.name for cell in table.cells] == ["tfo", "tls+tfo"]
 
 
+def test_own_results_with_cleartext_urls_save_as_much_as_a_handshake_of_cleartext(tmp_path: Path) -> None:
+    def of_security(security: str) -> list[AuditFinding]:
+        row = f"example,100,0.0,1.3,{security},none,x25519"
+        rows = (f"{row},tls,off,,0,951.0,,0", f"{row},tls+tfo,warm,warm,0,580.4,38.97,1")
+        return audit(read_table(own_csv(tmp_path, *rows)).cells)
+
+    assert of_security("recorded") == []
+    assert [found.kind for found in of_security("tls")] == ["bound"]
+
+
 def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_longer_rtt_is_found(
     tmp_path: Path,
 ) -> None:
     rows = (
-        "a,20,0.01,,,,tcp,off,,0,1527.1,,0",
-        "a,20,0.01,,,,tfo,warm,warm,0,2096.2,-5.3,12",
-        "a,50,0.01,,,,tcp,off,,0,1484.1,,0",
-        "a,50,0.01,,,,tfo,warm,warm,0,2239.2,-16.9,12",
+        "a,20,0.01,,,,,tcp,off,,0,1527.1,,0",
+        "a,20,0.01,,,,,tfo,warm,warm,0,2096.2,-5.3,12",
+        "a,50,0.01,,,,,tcp,off,,0,1484.1,,0",
+        "a,50,0.01,,,,,tfo,warm,warm,0,2239.2,-16.9,12",
     )
     path = own_csv(tmp_path, *rows)
     (found,) = audit(read_table(path).cells)
@@ -412,9 +422,12 @@ def test_own_savings_over_pairs_are_no_contradiction_and_a_page_sooner_over_a_lo
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (("a,20,0.0,,,,tcp,off,,0,x,,0", "a,20,0.0,,,,tfo,warm,,0,9.0,1.0,1"), "line 3: plt_ms_median: 'x'"),
-        (("a,20,0.0,,,,tcp,off,,0,9.0,,0",), "no row with TFO"),
-        (("a,20",), "line 2: 2 fields, but the header has 13"),
+        (
+            ("a,20,0.0,,,,,tcp,off,,0,x,,0", "a,20,0.0,,,,,tfo,warm,,0,9.0,1.0,1"),
+            "line 3: plt_ms_median: 'x'",
+        ),
+        (("a,20,0.0,,,,,tcp,off,,0,9.0,,0",), "no row with TFO"),
+        (("a,20",), "line 2: 2 fields, but the header has 14"),
     ],
 )
 def test_own_results_that_cannot_be_read_are_refused_with_their_line(
