@@ -53,11 +53,11 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
     )
     if all(path.startswith("drop-") for path in paths):
         dropping = f"{100 * DROPPING_SHARE:g}{NBSP}%"
-        yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), it pays {_where(found)}."
+        yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), {_where(found)}."
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Return a phrase on networks where TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
+    """Return a clause that lists where TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
     places = grouped(
         (
             one.mean_saving_ms(DROPPING_SHARE) > 0,
@@ -67,7 +67,9 @@ def _where(found: Sequence[Payoff]) -> str:
     )
     pays, costs = places.get(True, []), places.get(False, [])
     if not costs:
-        return "on every network of this run"
-    if not pays or max(len(pays), len(costs)) > NAMED_MAX:
-        return f"on {len(pays)} of {len(found)} networks"
-    return f"at {listed(pays)}, and not at {listed(costs)}"
+        return "it pays on every network of this run"
+    if not pays:
+        return "it does not pay"
+    if max(len(pays), len(costs)) > NAMED_MAX:
+        return f"it pays in {len(pays)} of {len(found)} rows"
+    return f"it pays at {listed(pays)}, and not at {listed(costs)}"

@@ -108,6 +108,8 @@ def test_where_only_some_networks_never_load_the_others_are_told_apart(
     assert "Elsewhere, behind drop-syn-data" in some
     assert "at 100\N{NO-BREAK SPACE}ms, and not at 20\N{NO-BREAK SPACE}ms" in some
     assert "there it never pays." in sentence(of(-5.0, math.inf))
+    saved = (100.0, 10.0, 10.0, 10.0, 10.0)
+    assert "it pays in 1 of 5 rows." in sentence(*(of(one, 900.0) for one in saved))
 
 
 def test_paths_that_cost_the_same_stand_together() -> None:
