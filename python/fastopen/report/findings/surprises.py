@@ -207,7 +207,10 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
     for words, some in (
         ("the page loads more slowly", certain),
-        ("the median load is slower (not for certain)", [one for one in slower if one not in certain]),
+        (
+            "the median pair of loads is slower with TFO (not for certain)",
+            [one for one in slower if one not in certain],
+        ),
     ):
         if why := where_slower(results, some):
             figures = {"certain": some is certain, "cells": len(some)}

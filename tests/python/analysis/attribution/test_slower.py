@@ -208,7 +208,7 @@ def test_a_median_that_is_slower_without_certainty_is_explained_too() -> None:
     page = page_with_large(10, 100_000)
     results = slower_cold(lambda _: None, (-45.0, 5.0), page)
     (found,) = shown(results)
-    assert found.sentence.startswith("With cold cookies ")
+    assert found.sentence.startswith("With cold cookies the median pair ")
     assert found.figures["certain"] is False
 
 
