@@ -99,7 +99,7 @@ def _load_again(
             if load not in owed:
                 continue
             if event.packets is None or event.record != run.load_record(*load):
-                found.missing["the repeated loads differ: the version or the kernel is another one"] += 1
+                found.missing["the repeated load differs from the kept load"] += 1
                 continue
             (place / packets_name(owed[load])).write_bytes(event.packets.pcapng)
             found.again += 1
