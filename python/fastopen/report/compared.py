@@ -258,7 +258,8 @@ def check_words(check: LimitCheck) -> str:
     if found.interval is None:
         return f"{text}; too few loads for an interval"
     if found.interval[0] != found.interval[1]:
-        text += f", 95{NBSP}% sure {with_sign(found.interval[0])} to {with_sign(found.interval[1])}"
+        sure = "range" if found.confidence is None else f"{100 * found.confidence:.0f}{NBSP}% sure"
+        text += f", {sure} {with_sign(found.interval[0])} to {with_sign(found.interval[1])}"
     return text
 
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from fastopen.analysis.statistics import central, change_interval, median_interval
+from fastopen.analysis.statistics import (
+    FULL_MIN,
+    change_interval,
+    confidence_of,
+    median_interval,
+    range_of_samples,
+)
 
 
 class Basis(StrEnum):
@@ -31,6 +37,8 @@ class Change:
     """The change in percent of `before`; None if the figure itself is in percent."""
     interval: tuple[float, float] | None
     """The interval of `stated`. Both ends are equal for exact changes. None if there are too few loads."""
+    confidence: float | None = None
+    """The probability that `interval` contains the true median, 0 to 1; None if `interval` is a range."""
 
     @property
     def stated(self) -> float:
@@ -51,7 +59,7 @@ def change_of(
     runs have no common repeat, or if `relative` is set and a value of `before` is 0.
 
     `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
-    pairs the interval is the range of the central 90 %.
+    pairs the interval is the range of the central 90 %, or of all if there are fewer than FULL_MIN.
     """
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
@@ -63,16 +71,19 @@ def change_of(
         differences = [after[repeat] - before[repeat] for repeat in before]
         percents = [100 * (after[repeat] - before[repeat]) / before[repeat] for repeat in before if relative]
         stated = percents if relative else differences
-        interval = central(stated, 0.9) if drawn else median_interval(stated, seed)
+        interval = range_of_samples(stated, 0.9) if drawn else median_interval(stated, seed)
+        sure = None if drawn else confidence_of(len(stated))
         percent = median(percents) if relative else None
-        return Change(first, second, _exact(median(differences)), percent, interval)
+        return Change(first, second, _exact(median(differences)), percent, interval, sure)
     difference = _exact(second - first)
     percent = 100 * difference / first if relative else None
     exact = difference if percent is None else percent
-    interval = (exact, exact)
-    if basis is Basis.SAMPLES:
-        interval = change_interval([*before.values()], [*after.values()], seed, relative=relative)
-    return Change(first, second, difference, percent, interval)
+    if basis is Basis.EXACT:
+        return Change(first, second, difference, percent, (exact, exact), 1.0)
+    interval = change_interval([*before.values()], [*after.values()], seed, relative=relative)
+    fewest = min(len(before), len(after))
+    sure = confidence_of(fewest) if fewest >= FULL_MIN else None
+    return Change(first, second, difference, percent, interval, sure)
 
 
 def _exact(milliseconds: float) -> float:

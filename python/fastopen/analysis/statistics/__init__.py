@@ -5,11 +5,12 @@ from fastopen.analysis.statistics.bootstrap import (
     FULL_MIN,
     VALUES_MIN,
     change_interval,
+    confidence_of,
     median_interval,
 )
 from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
-from fastopen.analysis.statistics.cells import CellResult, Reason, central, summarise
+from fastopen.analysis.statistics.cells import CellResult, Reason, central, range_of_samples, summarise
 from fastopen.analysis.statistics.certificate_sizes import SizeLevel, levels, round_trips_of_sizes
 from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distribution
 from fastopen.analysis.statistics.deciding import Deciding, Sensitivity, deciding_factor, sensitivity

@@ -189,7 +189,7 @@ def _result(
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
     varied = vary and without_chance
     if varied:
-        interval = _range_of_samples([*improvements.values()])
+        interval = range_of_samples([*improvements.values()], 0.95)
     elif deterministic:
         interval = next(((exact, exact) for exact in improvements.values()), None)
     else:
@@ -220,11 +220,11 @@ def _result(
     )
 
 
-def _range_of_samples(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the range of the central 95 % of the samples. For fewer than FULL_MIN samples, return their
-    whole range. For fewer than VALUES_MIN samples, return None."""
+def range_of_samples(values: Sequence[float], share: float) -> tuple[float, float] | None:
+    """Return the range of the central `share` (0 to 1) of the samples. For fewer than FULL_MIN samples,
+    return their whole range. For fewer than VALUES_MIN samples, return None."""
     if len(values) >= FULL_MIN:
-        return central(values, 0.95)
+        return central(values, share)
     return (min(values), max(values)) if len(values) >= VALUES_MIN else None
 
 

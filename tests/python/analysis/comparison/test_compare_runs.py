@@ -28,7 +28,7 @@ from fastopen.analysis.comparison import (
 from fastopen.analysis.comparison.change import Change, change_of
 from fastopen.analysis.statistics import certain_sign
 from fastopen.common.errors import InputError
-from fastopen.report.compared import evidence_lines, verdict_line
+from fastopen.report.compared import check_words, evidence_lines, verdict_line
 from fastopen.runs import RunStore
 from fastopen.runs.schema import FILE
 from made_up_run import fill, made_up_page, made_up_plan, made_up_run
@@ -145,6 +145,31 @@ def test_pairs_show_what_samples_cannot() -> None:
     assert paired.percent == pytest.approx(1)
     assert sign_of(paired) == 1
     assert sign_of(samples) is None
+
+
+@pytest.mark.parametrize(
+    ("basis", "drawn", "loads", "words"),
+    [
+        (Basis.PAIRED, False, 6, "95\N{NO-BREAK SPACE}% sure"),
+        (Basis.PAIRED, False, 3, "75\N{NO-BREAK SPACE}% sure"),
+        (Basis.PAIRED, True, 6, "range +"),
+        (Basis.PAIRED, True, 3, "range +10.0 to +12.0"),
+        (Basis.PAIRED, True, 2, "too few loads"),
+        (Basis.SAMPLES, False, 6, "95\N{NO-BREAK SPACE}% sure"),
+        (Basis.SAMPLES, False, 3, "range +"),
+    ],
+)
+def test_a_limits_interval_has_the_confidence_of_its_loads_or_is_a_range(
+    basis: Basis, drawn: bool, loads: int, words: str, tmp_path: Path
+) -> None:
+    before = dict.fromkeys(range(loads), 100.0)
+    after = {number: 110.0 + number for number in before}
+    plt = change_of(before, after, basis, 1, relative=True, drawn=drawn)
+    folder = run(tmp_path / "a", rtts_ms=(20,))
+    cell = replace(compared(folder, folder).cells[0], basis=basis, plt=plt)
+    (check,) = checks_of([parse_limit("plt +1%")], [cell])
+    assert words in check_words(check)
+    assert check.verdict is (LimitVerdict.UNCLEAR if loads == 2 else LimitVerdict.FAILS)
 
 
 @pytest.mark.parametrize(
