@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -276,6 +277,11 @@ def test_the_verdict_over_draws_speaks_of_what_holds_for_them() -> None:
     low, high = warm.interval or (0.0, 0.0)
     (verdict,) = page_verdicts(results, "small")
     assert f"({low:.1f} to {high:.1f} % over 90 % of samples; " in plain(verdict)
+    slower = {repeat: -saved for repeat, saved in warm.improvements_percent.items()}
+    added = replace(warm, improvement_percent=-(warm.improvement_percent or 0.0), improvements_percent=slower)
+    found = replace(results, cells=[added if cell is warm else cell for cell in results.cells])
+    (verdict,) = page_verdicts(found, "small")
+    assert re.search(rf" adds [\d.]+ % \({low:.1f} to {high:.1f} % over 90 % of samples; ", plain(verdict))
     spread = {repeat: saved - 100 * (repeat % 2) for repeat, saved in warm.improvements_percent.items()}
     results.cells[results.cells.index(warm)] = replace(warm, improvements_percent=spread)
     (verdict,) = page_verdicts(results, "small")

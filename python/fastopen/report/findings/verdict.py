@@ -185,7 +185,10 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
         aside = times(min(saved_ms), max(saved_ms)) if saved_ms else ""
         if len(cells) == 1 and cells[0].varied and cells[0].interval is not None:
             over = f"90{NBSP}% of" if cells[0].pairs >= FULL_MIN else "all"
-            aside = f"{span(cells[0].interval, '%')} over {over} samples; {aside}"
+            # A saving of -5 to -4 % is an increase of 4 to 5 %.
+            sign = 1 if effect is Effect.REDUCES else -1
+            ends = [sign * end for end in cells[0].interval]
+            aside = f"{span(ends, '%')} over {over} samples; {aside}"
         amount = f"{span([*map(abs, savings)], '%')} ({aside})"
         return f"saves {amount}{where}" if effect is Effect.REDUCES else f"adds {amount}{where}"
     if effect is Effect.UNKNOWN:
