@@ -164,7 +164,7 @@ def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
 
 
 def _rtts(results: Results) -> str:
-    asked = sorted({network.rtt_us for network in results.experiment.networks})
+    asked = dict.fromkeys(network.rtt_us for network in results.experiment.networks)
     texts = [f"{rtt / 1000:g}" for rtt in asked]
     measured = list(results.measured_rtt_ms.items())
     off = [abs(ms - results.experiment.networks[number].rtt_us / 1000) for (_, number), ms in measured]

@@ -147,6 +147,11 @@ def test_a_reference_is_found_in_its_spellings(text: bytes, found: bool) -> None
     assert (offset is not None) == found
 
 
+@pytest.mark.parametrize("text", [b'import{r}from"./v.js"', b"import('./v.js')"])
+def test_a_module_is_found_by_its_relative_name(text: bytes) -> None:
+    assert find_reference(text, "http://b.test/js/v.js", "http://b.test/js/main.js") is not None
+
+
 def test_long_urls_are_cut_and_stay_apart() -> None:
     one, two = (shortened("http://a.test/" + "x" * 300 + end) for end in "ab")
     assert len(one) == len(two) == 120

@@ -43,6 +43,12 @@ def freshness_of(
     return Freshness(min(_fresh_s(status, headers, control, at_ms), MAX_FRESH_S), validator)
 
 
+def _delta_s(text: str) -> int | None:
+    """Return a number of seconds, at most 2**31 (RFC 9111 section 1.2.2); None if the text is none."""
+    digits = text.strip()
+    return min(int(digits[:20]), 2**31) if digits.isdecimal() else None
+
+
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
@@ -51,13 +57,12 @@ def _fresh_s(
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0
-    age = coerce.header(headers, "age") or ""
-    age_s = int(age) if age.strip().isdecimal() else 0
+    age_s = _delta_s(coerce.header(headers, "age") or "") or 0
     date_ms = coerce.moment_ms(coerce.header(headers, "date"))
     if date_ms is None:
         date_ms = at_ms
-    if control.get("max-age", "").isdecimal():
-        return max(int(control["max-age"]) - age_s, 0)
+    if (max_age_s := _delta_s(control.get("max-age", ""))) is not None:
+        return max(max_age_s - age_s, 0)
     expires = coerce.header(headers, "expires")
     if expires is not None:
         # An invalid date counts as a time in the past (RFC 9111 section 5.3).

@@ -79,7 +79,7 @@ def moment_ms(value: object) -> float | None:
     except ValueError:
         try:
             parsed = parsedate_to_datetime(value.strip())
-        except (ValueError, IndexError, TypeError):
+        except (ValueError, IndexError, TypeError, OverflowError):
             return None
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=UTC)

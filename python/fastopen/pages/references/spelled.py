@@ -66,7 +66,9 @@ def _relative(path: str, url: str, base: str) -> list[str]:
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []
     relative = posixpath.relpath(path, posixpath.dirname(here.path) or "/")
-    return [f"({relative}", f'"{relative}', f"'{relative}", f"({path}", f'"{path}', f"'{path}"]
+    # Modules of JavaScript write "./x.js" instead of "x.js".
+    names = [relative, path] if relative.startswith("..") else [relative, path, f"./{relative}"]
+    return [mark + name for name in names for mark in "(\"'"]
 
 
 # Characters that percent-encoding, HTML escaping and string escaping all leave unchanged.
