@@ -25,7 +25,11 @@ CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202
 
 
 class _PlainConsole(Console):
-    """A console on which text from other sources cannot move the cursor, hide other text, or set titles."""
+    """A console on which text from other sources cannot move the cursor, hide other text, or set titles, and
+    which cuts no line."""
+
+    def print(self, *objects: Any, crop: bool = False, **others: Any) -> None:
+        super().print(*objects, crop=crop, **others)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render like Console, but replace control characters in all segments except Rich's own."""

@@ -88,7 +88,8 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table in the first layout that fits into `width`, or else in the last, and the layout."""
+    """Return the table in the first layout that fits into `width`, or else in the last, and the layout. A
+    table that does not fit is wider than `width`, because a number without its last digits would be wrong."""
     for layout in LAYOUTS:
         unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
         shown = grid.picked(unproven) if layout.bare else grid
@@ -98,6 +99,8 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
         table = _table(shown, layout)
         if _min_width(table) <= width:
             break
+    else:
+        table.width = _min_width(table)
     return table, layout
 
 

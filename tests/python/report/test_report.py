@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from fastopen.analysis.statistics import Results, Verdict, collect
+from fastopen.cli.output import console
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.terminal import below_table, fitting_table, plain
 from fastopen.engines import HostEngine
@@ -367,6 +368,18 @@ def test_long_names_of_pages_go_on_several_lines_before_a_figure_is_cut() -> Non
     lines = console.export_text().splitlines()
     assert sum(all(figure in line for figure in ("100", "12.345", "12.347")) for line in lines) == 2
     assert max(map(len, lines)) <= 50
+
+
+def test_a_table_is_rather_too_wide_than_without_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [Column("RTT\nms", "factor"), *(Column(f"PLT\n{name} s") for name in ("off", "cold", "warm"))]
+    figures = ("170", "12.345", "12.346", "12.347")
+    table, _ = fitting_table(Grid("", tuple(columns), (tuple(map(Entry, figures)),)), 20)
+    written = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = console()
+    narrow.width, narrow.file = 20, written
+    narrow.print(table)
+    assert all(figure in written.getvalue().splitlines()[-1] for figure in figures)
 
 
 def test_what_all_rows_have_in_common_is_said_once_above_them() -> None:
