@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::counters::Counters;
 use fastopen_netns::poll::wait_readable;
-use fastopen_netns::sandbox::{confine, restrict_sockets};
+use fastopen_netns::sandbox::{confine, protect_settings, restrict_sockets};
 use fastopen_netns::sock_diag::DestroyEvents;
 use fastopen_netns::{process, sysctl};
 use nix::errno::Errno;
@@ -182,7 +182,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     if isolated {
         confine(&mut starting);
     }
-    let prepare = move || if isolated { restrict_sockets(true) } else { Ok(()) };
+    let prepare =
+        move || if isolated { protect_settings().and_then(|()| restrict_sockets(true)) } else { Ok(()) };
     let (listener, child, _) = filter::spawn(starting, prepare)?;
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }

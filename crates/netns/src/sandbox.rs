@@ -298,14 +298,21 @@ fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(|| format!("making {} read-only", place.display()))
 }
 
+/// Makes `/proc/sys` read-only for the calling thread and its children, in a new mount namespace.
+pub fn protect_settings() -> Result<()> {
+    const SETTINGS: &str = "/proc/sys";
+    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
+    make_mounts_private()?;
+    bind(Path::new(SETTINGS), Path::new(SETTINGS))?;
+    set_read_only(Path::new(SETTINGS), true)
+}
+
 /// Prepares the calling thread to start a client that may only write to `folder`. In a new mount namespace
 /// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable. Needs
 /// Linux 5.12 (`mount_setattr`).
 pub fn protect_files(folder: &Path) -> Result<()> {
-    unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).doing(|| "making a mount namespace".into())?;
-    make_mounts_private()?;
+    protect_settings()?;
     bind(folder, folder)?;
-    bind(Path::new("/proc/sys"), Path::new("/proc/sys"))?;
     set_read_only(Path::new("/"), true)?;
     set_read_only(folder, false)?;
     // Clients write to their own /proc/self/uid_map.

@@ -12,7 +12,7 @@ use fastopen_intercept::Invocation;
 use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::namespace::NetNs;
 use fastopen_netns::process::kill_group;
-use fastopen_netns::sandbox::{confine, restrict_sockets};
+use fastopen_netns::sandbox::{confine, protect_settings, restrict_sockets};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Fault;
@@ -128,6 +128,7 @@ fn start(
     let spawn = move || {
         namespace.enter()?;
         if isolated {
+            protect_settings()?;
             restrict_sockets(true)?;
         }
         command.spawn().blame(Fault::Input, format!("starting {}", command.get_program().to_string_lossy()))

@@ -248,6 +248,14 @@ def test_an_isolated_command_meets_the_page_without_your_files_and_without_root(
     assert (fetched.returncode, fetched.stdout.strip()) == (0, "64000")
 
 
+def test_neither_an_isolated_command_nor_its_servers_can_write_settings_of_the_machine() -> None:
+    look = "for name in kernel/core_pattern vm/drop_caches; do test -w /proc/sys/$name && echo $name; done"
+    serving = f"({look}; echo end) > /dev/shm/found; cd /dev/shm; exec python3 -m http.server 8000"
+    script = f"{look}; curl -sf http://web:8000/found"
+    done = shell(["-q", "--isolate", "--serve", f"web=sh -c '{serving}'"], ["/bin/sh", "-c", script])
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
 def test_every_factor_of_network_and_tcp_is_an_option() -> None:
     found: Any = Commands().commands["shell"]
     wanted = {factor.flag for factor in ASKED if factor.part in ("network", "tcp")}
