@@ -27,7 +27,7 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder holds a run, even a damaged one; False if nobody may look into the folder."""
+    """Return True if the folder holds a run, even a damaged one; False if the folder cannot be read."""
     try:
         return (folder / FILE).exists()
     except OSError:
@@ -106,7 +106,8 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     path = folder / FILE
     try:
         # SQLite would wait for a pipe.
-        strange = [one.name for one in folder.glob(FILE + "*") if not one.is_file()]
+        own = (one for one in folder.glob(FILE + "*") if OWN_FILES.fullmatch(one.name))
+        strange = [one.name for one in own if not one.is_file()]
         if not path.is_file():
             raise InputError("not a kept run: it has no " + FILE, str(folder), LIST_THEM)
     except OSError as error:

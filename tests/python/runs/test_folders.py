@@ -65,6 +65,9 @@ def test_what_only_has_the_name_of_a_run_is_not_removed(
 
 
 def test_a_pipe_beside_a_run_is_not_waited_for(run: Path) -> None:
+    (run / "run.sqlite-notes").mkdir()
+    (listed,) = list_runs(run)
+    assert listed.status == "finished"
     os.mkfifo(run / "run.sqlite-journal")
     (listed,) = list_runs(run)
     assert listed.status == "run.sqlite-journal is not a file"

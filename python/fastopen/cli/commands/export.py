@@ -1,7 +1,7 @@
 """Define `fastopen export`: write a kept run in the formats of other programs."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
@@ -11,6 +11,7 @@ from fastopen.cli.progress import LiveBar
 from fastopen.cli.shared_options import JobsOption, QuietOption, RunArgument
 from fastopen.runs import RunStore, find_run
 from fastopen.runs.export import export as export_run
+from fastopen.runs.export.folder import ExportFormat
 from fastopen.runs.packets import kept_packets
 from fastopen.workflows.export_packets import export_packets
 
@@ -20,7 +21,7 @@ PANEL: Final = "Read a result"
 def command(
     run: RunArgument = "last",
     form: Annotated[
-        Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"],
+        ExportFormat,
         typer.Option(
             "--format",
             "-f",

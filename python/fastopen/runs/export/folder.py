@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, get_args
 
 from fastopen.common.errors import InputError, MachineError, unwritable
 from fastopen.runs.flat_tables import TABLES
@@ -14,7 +14,8 @@ from fastopen.runs.flat_tables import TABLES
 # next export to the same place removes it.
 UNFINISHED: Final = ".{}.fastopen-unfinished"
 # The formats of exports, which are also the names of their folders in a run's folder.
-FORMATS: Final = ("parquet", "csv", "har", "png", "filmstrip", "pcap")
+ExportFormat = Literal["parquet", "csv", "har", "png", "filmstrip", "pcap"]
+FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 # The names of exported files: of tables, of loads (000001-JOB-LOAD.har) and of film strips (001-PAGE.png).
 _EXPORTED: Final = re.compile(rf"({'|'.join(TABLES)})\.(parquet|csv)|\d{{3,}}-.+\.(har|png|gif|pcapng)")
 
