@@ -17,7 +17,10 @@ def link_chains(entries: Sequence[Exchange]) -> None:
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
-            _follow(entry, (e for e in by_url.get(entry.location, ()) if not e.is_preflight))
+            # The target of a redirect has its method, or GET. HEAD never becomes GET.
+            _follow(
+                entry, (e for e in by_url.get(entry.location, ()) if e.wants_content == entry.wants_content)
+            )
         elif entry.is_preflight:
             _allow(entry, (e for e in by_url[entry.url] if not e.is_preflight))
 

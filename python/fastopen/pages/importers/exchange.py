@@ -109,6 +109,11 @@ class Exchange:
         return self.method == "OPTIONS"
 
     @property
+    def wants_content(self) -> bool:
+        """Return False for HEAD and OPTIONS, whose responses contain no page and no references."""
+        return self.method not in ("HEAD", "OPTIONS")
+
+    @property
     def host(self) -> str:
         return urls.host_of(self.url)
 

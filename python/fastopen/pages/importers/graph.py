@@ -1,7 +1,7 @@
 """Find initiators of exchanges without times: follow references and redirects from the root."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final
@@ -32,7 +32,9 @@ class Graph:
 
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges
-        self.by_url = grouped((exchange.url, index) for index, exchange in enumerate(exchanges))
+        # The exchanges of each URL, GETs first: references and redirects lead to the response of a GET.
+        gets_first = sorted(enumerate(exchanges), key=lambda pair: pair[1].method != "GET")
+        self.by_url = grouped((exchange.url, index) for index, exchange in gets_first)
         # The exchanges found so far whose text cannot be unpacked, and the exchanges that links lead to.
         self.unreadable: set[int] = set()
         self.linked: set[int] = set()
@@ -162,7 +164,7 @@ class Graph:
             for i, one in enumerate(self.exchanges)
             if i not in edges and i not in self.linked and one.url not in here
         }
-        missing -= {i for i in missing if self._repeats(i)}
+        missing -= {i for i in missing if self.repeats(i, range(i))}
         news: list[int] = []
         # Scripts first, because requests without a reference usually come from scripts.
         for index in sorted(edges, key=lambda i: self.exchanges[i].type != "script"):
@@ -177,9 +179,10 @@ class Graph:
                     missing.discard(other)
         return news
 
-    def _repeats(self, index: int) -> bool:
-        """Return True if the exchange repeats an earlier GET of its URL, and so belongs to another visit."""
+    def repeats(self, index: int, others: Container[int]) -> bool:
+        """Return True if the exchange is a GET of a URL of which a GET is in `others`. Then it belongs to
+        another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
-            self.exchanges[other].method == "GET" for other in self.by_url[exchange.url] if other < index
+            other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]
         )

@@ -61,9 +61,12 @@ class InitiatorResolver:
         return found, "mixed" if "recorded" in ways else "inferred"
 
     def _remember(self, index: int, entry: Exchange, frame: int) -> None:
-        self._by_url[entry.url].append(index)
         if entry.before is not None:
             self._targets[self._index[entry.before]] = index
+        if not entry.wants_content:
+            self.frames.append(frame)
+            return
+        self._by_url[entry.url].append(index)
         if entry.type == "document" and not entry.is_redirect:
             self._by_origin[urls.origin_of(entry.url)].append(index)
             frame = index

@@ -49,7 +49,8 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
         lambda e: e.type not in _PARTS,
         lambda _: True,
     )
-    found = next(one for rule in rules for one in by_start if rule(one))
+    candidates = [one for one in by_start if one.wants_content] or by_start
+    found = next(one for rule in rules for one in candidates if rule(one))
     # If an earlier document led to this one, such as a challenge or a splash page, the load began there.
     for earlier in reversed(by_start[: by_start.index(found)]):
         if earlier.type == "document" and earlier.url == found.referer:
@@ -105,7 +106,11 @@ def _navigated(graph: Graph) -> list[int]:
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     """Return (number of exchanges reached, index) of each possible root document, largest number first."""
     exchanges = graph.exchanges
-    documents = [i for i, one in enumerate(exchanges) if one.type == "document" and not one.location]
+    documents = [
+        i
+        for i, one in enumerate(exchanges)
+        if one.type == "document" and not one.location and one.wants_content
+    ]
     # A missing Referer shows that a person navigated to the document.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
     found = [(len(graph.named(i)), i) for i in free]
@@ -115,7 +120,11 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 def _head(graph: Graph, index: int) -> int:
     """Return the index of the first redirect that led to this exchange; this exchange's index if none did."""
     exchanges = graph.exchanges
-    by_target = {e.location: i for i, e in reversed(list(enumerate(exchanges))) if e.location is not None}
+    by_target = {
+        e.location: i
+        for i, e in reversed(list(enumerate(exchanges)))
+        if e.location is not None and e.wants_content
+    }
     seen = {index}
     while (before := by_target.get(exchanges[index].url)) is not None and before not in seen:
         index = before

@@ -62,8 +62,8 @@ def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]])
         if index in placed or index in others or exchange.referer in their_urls:
             continue
         edges = _page_at(index, exchange, graph, heads, grown)
-        if exchange.method == "GET" and not edges.keys().isdisjoint(graph.by_url[exchange.url]):
-            continue  # a repeated request, made by another visit
+        if graph.repeats(index, edges):
+            continue
         edges[index] = _guess(graph, edges, exchange)
         # The page also gets the exchanges to which this exchange refers.
         graph.grow(edges, [index])

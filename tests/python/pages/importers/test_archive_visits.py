@@ -83,12 +83,12 @@ def test_a_link_to_a_redirect_leads_to_another_page(tmp_path: Path) -> None:
     assert urls(tmp_path, *answers) == [["/", "/i.png"]]
 
 
-def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str = "") -> bytes:
+def record(kind: str, url: str, lines: list[str], body: bytes = b"", more: str = "", name: str = "") -> bytes:
     """Return a WARC record of an HTTP message. `lines`: the message's head; `more`: fields of the record."""
     head = "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
     content = f"Content-Type: application/http; msgtype={kind}\r\nContent-Length: {len(head) + len(body)}\r\n"
-    name = f"<urn:uuid:{kind}-{abs(hash(url))}>"
-    names = f"WARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Record-ID: {name}\r\n"
+    name = name or f"{kind}-{abs(hash(url))}"
+    names = f"WARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nWARC-Record-ID: <urn:uuid:{name}>\r\n"
     date = "WARC-Date: 2026-01-01T00:00:00Z\r\n"
     return f"WARC/1.1\r\n{names}{date}{more}{content}\r\n".encode() + head + body + b"\r\n\r\n"
 
@@ -129,6 +129,40 @@ def test_a_target_that_is_an_address_is_found_under_the_host_that_was_asked_for(
     answer = record("response", target, ["HTTP/1.1 200 OK", "Content-Type: text/html"], b"<p>a page</p>")
     path.write_bytes(record("request", target, ["GET / HTTP/1.1", f"Host: {host}"]) + answer)
     assert load_pages([path])[0].page.url == url
+
+
+def exchange(method: str, url: str, answer: str, mime: str, body: bytes = b"", to: str = "") -> bytes:
+    """Return the records of a request and its response; `to`: a Location."""
+    path = "/" + url.split("/", 3)[3]
+    lines = [answer, f"Content-Type: {mime}", *([f"Location: {to}"] if to else [])]
+    more = f"WARC-Concurrent-To: <urn:uuid:request-{method}{url}>\r\n"
+    asked = record("request", url, [f"{method} {path} HTTP/1.1"], name=f"request-{method}{url}")
+    return asked + record("response", url, lines, body, more, name=f"response-{method}{url}")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST"])
+def test_references_lead_to_the_response_of_a_get(tmp_path: Path, method: str) -> None:
+    root = exchange("GET", "http://a.test/", "HTTP/1.1 200 OK", "text/html", b"<img src=/i.png>")
+    other = exchange(method, "http://a.test/i.png", "HTTP/1.1 200 OK", "image/png")
+    image = exchange("GET", "http://a.test/i.png", "HTTP/1.1 200 OK", "image/png", b"i" * 90)
+    path = tmp_path / "x.warc"
+    path.write_bytes(root + other + image)
+    resources = load_pages([path])[0].page.resources
+    assert [(one.method, one.body_bytes) for one in resources[1:]] == [("GET", 90), (method, 0)]
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+def test_a_page_is_the_response_of_no_head_or_options(tmp_path: Path, method: str) -> None:
+    asked = [
+        exchange(one, "http://a.test/old", "HTTP/1.1 301 Moved", "text/html", to="http://a.test/")
+        + exchange(one, "http://a.test/", "HTTP/1.1 200 OK", "text/html", b"<img src=/i.png>")
+        for one in (method, "GET")
+    ]
+    path = tmp_path / "x.warc"
+    path.write_bytes(b"".join(asked) + exchange("GET", "http://a.test/i.png", "HTTP/1.1 200 OK", "image/png"))
+    resources = load_pages([path])[0].page.resources[:3]
+    found = [(one.method, one.url.removeprefix("http://a.test"), one.initiator) for one in resources]
+    assert found == [("GET", "/old", None), ("GET", "/", 0), ("GET", "/i.png", 1)]
 
 
 def test_a_frame_that_was_recorded_first_is_not_the_page(tmp_path: Path) -> None:

@@ -366,6 +366,22 @@ class TestRoots:
             data["log"]["pages"][0]["title"] = title
             assert import_har(data, "my.har")[0].page.url == "http://a.test/"
 
+    def test_a_head_is_neither_the_root_nor_an_initiator(self) -> None:
+        to = {"status": 301, "redirectURL": "http://b.test/", "bodySize": 0}
+        by = {"_initiator": {"type": "parser", "url": "http://b.test/"}}
+        page = one_page(
+            entry("http://a.test/", 0, request={"method": "HEAD"}, response=to),
+            entry("http://b.test/", 85, request={"method": "HEAD"}),
+            entry("http://a.test/", 200, response=to),
+            entry("http://b.test/", 285),
+            entry("http://b.test/x", 370, **by) | kind("image"),
+        ).page
+        chain = [page.resources[-1]]
+        while chain[-1].initiator is not None:
+            chain.append(page.resources[chain[-1].initiator])
+        assert [one.method for one in chain] == ["GET"] * 3
+        assert [one.url for one in chain] == ["http://b.test/x", "http://b.test/", "http://a.test/"]
+
     def test_a_script_that_comes_first_is_not_the_root(self) -> None:
         script = entry("http://b.test/x.js", 0) | kind("script")
         root = entry("http://a.test/", 100) | kind("document")
