@@ -302,10 +302,7 @@ def _repeats(results: Results) -> str:
 
 def _certainty(results: Results) -> str:
     """Return a clause on the certainty of the improvements: intervals, determinism, or both."""
-    interval = (
-        f", with a bias-corrected and accelerated bootstrap interval of 95{NBSP}% (9,999 resamples, from the"
-        " seed)"
-    )
+    interval = f", with an interval of 95{NBSP}% from order statistics (Hettmansperger and Sheather 1986)"
     cells = [cell for cell in results.cells if cell.improvement_percent is not None]
     if not any(cell.deterministic or cell.varied for cell in cells):
         return interval

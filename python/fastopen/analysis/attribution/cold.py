@@ -19,7 +19,6 @@ class ColdRequests:
     """The durations of requests in the pages' median loads without TFO, on one network with one setup."""
 
     place: str
-    seed: int
     times_ms: list[tuple[float, float]] = field(default_factory=list)
     """For each request with a complete response, in ms: its duration until the last byte of the response, and
     its wait for a handshake. The duration starts when the request has been queued and its connection opened,
@@ -50,7 +49,7 @@ class ColdRequests:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % interval of `share` over the cold requests; None for fewer than VALUES_MIN."""
-        return median_interval(self.shares, self.seed)
+        return median_interval(self.shares)
 
     @property
     def share_of_all(self) -> float:
@@ -66,8 +65,7 @@ def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)
         if shown:
-            of_place = ColdRequests(place.name, analysis.results.experiment.seed)
-            found.setdefault(place.name, of_place).times_ms.extend(_times_ms(shown.record))
+            found.setdefault(place.name, ColdRequests(place.name)).times_ms.extend(_times_ms(shown.record))
     return [one for one in found.values() if one.shares]
 
 

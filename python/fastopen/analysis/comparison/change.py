@@ -50,7 +50,6 @@ def change_of(
     before: Mapping[int, float],
     after: Mapping[int, float],
     basis: Basis,
-    seed: int,
     *,
     relative: bool,
     drawn: bool = False,
@@ -71,7 +70,7 @@ def change_of(
         differences = [after[repeat] - before[repeat] for repeat in before]
         percents = [100 * (after[repeat] - before[repeat]) / before[repeat] for repeat in before if relative]
         stated = percents if relative else differences
-        interval = range_of_samples(stated, 0.9) if drawn else median_interval(stated, seed)
+        interval = range_of_samples(stated, 0.9) if drawn else median_interval(stated)
         sure = None if drawn else confidence_of(len(stated))
         percent = median(percents) if relative else None
         return Change(first, second, _exact(median(differences)), percent, interval, sure)
@@ -80,7 +79,7 @@ def change_of(
     exact = difference if percent is None else percent
     if basis is Basis.EXACT:
         return Change(first, second, difference, percent, (exact, exact), 1.0)
-    interval = change_interval([*before.values()], [*after.values()], seed, relative=relative)
+    interval = change_interval([*before.values()], [*after.values()], relative=relative)
     fewest = min(len(before), len(after))
     sure = confidence_of(fewest) if fewest >= FULL_MIN else None
     return Change(first, second, difference, percent, interval, sure)

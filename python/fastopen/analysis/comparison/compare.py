@@ -8,7 +8,7 @@ from fastopen.analysis.attribution import Breakdown, Kind, PieceChange, changed_
 from fastopen.analysis.comparison.change import Basis, Change, change_of
 from fastopen.analysis.comparison.matching import ComparedSetting, Side, match
 from fastopen.analysis.statistics import CellResult, Results, certain_sign
-from fastopen.experiments import Factor, Role, SmallestEffect, derive_seed
+from fastopen.experiments import Factor, Role, SmallestEffect
 from fastopen.experiments.factors import RTT
 
 
@@ -118,12 +118,11 @@ def _change(
     """Compare matching cells of two runs. The values of `factors` distinguish the cells of a page."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
-    seed = derive_seed(experiment.seed, "change", old.cell.index)
     drawn = old.varied and new.varied
     saving = None
     if old.cell.arm.role is not Role.BASELINE:
         both = old.improvements_percent, new.improvements_percent
-        saving = change_of(*both, basis, seed, relative=False, drawn=drawn)
+        saving = change_of(*both, basis, relative=False, drawn=drawn)
     was, now = before.attribution, after.attribution
     means = was.breakdowns.get(old.cell.index), now.breakdowns.get(new.cell.index)
     pieces, reason = _explained(runs, old, new)
@@ -137,7 +136,7 @@ def _change(
         before=old,
         after=new,
         basis=basis,
-        plt=change_of(old.plts_ms, new.plts_ms, basis, seed, relative=True, drawn=drawn),
+        plt=change_of(old.plts_ms, new.plts_ms, basis, relative=True, drawn=drawn),
         saving=saving,
         smallest=experiment.smallest_effect,
         paths=None if means[0] is None or means[1] is None else (means[0], means[1]),

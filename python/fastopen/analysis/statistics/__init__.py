@@ -1,13 +1,5 @@
 """Compute the results of a run: the figures of each cell from its loads, and statistics over the cells."""
 
-from fastopen.analysis.statistics.bootstrap import (
-    CONFIDENCE,
-    FULL_MIN,
-    VALUES_MIN,
-    change_interval,
-    confidence_of,
-    median_interval,
-)
 from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics
 from fastopen.analysis.statistics.cells import CellResult, Reason, central, range_of_samples, summarise
@@ -16,6 +8,14 @@ from fastopen.analysis.statistics.corpus import PROPERTIES, Correlation, Distrib
 from fastopen.analysis.statistics.deciding import Deciding, Sensitivity, deciding_factor, sensitivity
 from fastopen.analysis.statistics.first_flight import HELLO_BEYOND_SYN, FirstFlight, syn_data_max
 from fastopen.analysis.statistics.flight_savings import FlightSaving
+from fastopen.analysis.statistics.intervals import (
+    CONFIDENCE,
+    FULL_MIN,
+    VALUES_MIN,
+    change_interval,
+    confidence_of,
+    median_interval,
+)
 from fastopen.analysis.statistics.listeners import ListenerUse, ServerUse
 from fastopen.analysis.statistics.payoff import DROPPING_SHARE, DROPPING_SOURCE, Payoff, by_cost, payoffs
 from fastopen.analysis.statistics.precision import UntilInterval, half_width_percent, pairs_needed

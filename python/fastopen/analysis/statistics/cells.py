@@ -16,12 +16,12 @@ from operator import attrgetter
 from statistics import median, quantiles
 from typing import Final
 
-from fastopen.analysis.statistics.bootstrap import FULL_MIN, VALUES_MIN, confidence_of, median_interval
 from fastopen.analysis.statistics.bound import Bound, savings_bound
+from fastopen.analysis.statistics.intervals import FULL_MIN, VALUES_MIN, confidence_of, median_interval
 from fastopen.common.collector import collector_paused
 from fastopen.common.grouping import grouped
 from fastopen.contract import InvalidKind
-from fastopen.experiments import Cell, Comparison, Role, derive_seed
+from fastopen.experiments import Cell, Comparison, Role
 from fastopen.runs import LoadRow
 
 # Tukey 1977: a value more than three interquartile ranges from the quartiles is "far out".
@@ -129,13 +129,12 @@ class CellResult:
 def summarise(
     cells: Sequence[Cell],
     loads: Iterable[LoadRow],
-    seed: int,
     unchanging: Collection[Comparison],
     asked: Mapping[Comparison, int],
     *,
     vary: bool,
 ) -> list[CellResult]:
-    """Return the result of each cell, in the order of `cells`. `seed`: the seed of the experiment.
+    """Return the result of each cell, in the order of `cells`.
     `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
     with `vary`. `asked`: the number of planned repeats of each comparison."""
     with collector_paused():
@@ -148,7 +147,6 @@ def summarise(
                 cell,
                 of_cell[cell.index],
                 baselines.get(cell.comparison, none),
-                seed,
                 asked.get(cell.comparison, 0),
                 without_chance=cell.comparison in unchanging,
                 vary=vary,
@@ -181,7 +179,7 @@ class _Loads:
 
 
 def _result(
-    cell: Cell, loads: _Loads, baseline: _Loads, seed: int, asked: int, *, without_chance: bool, vary: bool
+    cell: Cell, loads: _Loads, baseline: _Loads, asked: int, *, without_chance: bool, vary: bool
 ) -> CellResult:
     plts, others = loads.plts_ms, {} if cell.arm.role is Role.BASELINE else baseline.plts_ms
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
@@ -193,7 +191,7 @@ def _result(
     elif deterministic:
         interval = next(((exact, exact) for exact in improvements.values()), None)
     else:
-        interval = median_interval([*improvements.values()], derive_seed(seed, "interval", cell.index))
+        interval = median_interval([*improvements.values()])
     return CellResult(
         cell=cell,
         loads=len(loads.counted),

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final
 
-from fastopen.analysis.statistics.bootstrap import CONFIDENCE, median_interval
 from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.intervals import CONFIDENCE, median_interval
 from fastopen.analysis.statistics.verdicts import Effect, effect_of
 from fastopen.common.grouping import grouped
 from fastopen.experiments import Arm, Comparison, derive_seed, treatments_of
@@ -122,7 +122,6 @@ def _distribution(
     savings = {cell.cell.page: saving for cell, saving in known}
     cuts = quantiles(savings.values(), n=20, method="inclusive")
     seed = derive_seed(results.experiment.seed, "corpus", place)
-    interval = median_interval([*savings.values()], seed)
     return Distribution(
         place=place,
         comparison=known[0][0].cell.comparison,
@@ -130,7 +129,7 @@ def _distribution(
         savings=savings,
         without=len(cells) - len(known),
         quantiles=(cuts[0], cuts[4], cuts[9], cuts[14], cuts[18]),
-        median_interval=interval,
+        median_interval=median_interval([*savings.values()]),
         effects=Counter(effect_of(cell, results.experiment.smallest_effect) for cell, _ in known),
         correlations=correlations([properties[page] for page in savings], [*savings.values()], seed),
     )

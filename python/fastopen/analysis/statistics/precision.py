@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from fastopen.analysis.statistics.bootstrap import FULL_MIN
 from fastopen.analysis.statistics.cells import CellResult
+from fastopen.analysis.statistics.intervals import FULL_MIN
 from fastopen.analysis.statistics.results import Results
 from fastopen.experiments import Comparison, PlannedJob, Role, make_plan
 from fastopen.runs import RunStore

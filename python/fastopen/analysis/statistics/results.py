@@ -125,7 +125,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     unchanging = {cell.comparison for cell in cells if without_chance(experiment, cell.comparison)}
     found = store.loads() if loads is None else loads
     vary = experiment.vary is not None
-    summaries = summarise(cells, found, experiment.seed, unchanging, store.asked(), vary=vary)
+    summaries = summarise(cells, found, unchanging, store.asked(), vary=vary)
     rtts = grouped(
         ((page, network), experiment.networks[network].rtt_us + off_us)
         for page, network, off_us in store.rtts_off()

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
 
-from fastopen.analysis.statistics.bootstrap import Interval, median_interval
+from fastopen.analysis.statistics.intervals import Interval, median_interval
 from fastopen.apps.serve_bench.bench import Bench, BenchCell, cells_of, flood_words, jobs_of
 from fastopen.common.errors import MachineError
 from fastopen.contract import InvalidKind, Job, ServerCore, TransactionsRecord, WorldRecord
@@ -53,10 +53,10 @@ class BenchFigure:
     n: int
 
 
-def figure(values: Iterable[float | None], seed: int) -> BenchFigure | None:
+def figure(values: Iterable[float | None]) -> BenchFigure | None:
     """Return the median of the known values with its interval; None if no value is known."""
     known = [value for value in values if value is not None]
-    return BenchFigure(median(known), median_interval(known, seed), len(known)) if known else None
+    return BenchFigure(median(known), median_interval(known), len(known)) if known else None
 
 
 def percentile(histogram: Mapping[int, int], percent: float) -> int | None:
@@ -110,7 +110,6 @@ class CellRow:
     """The number of records, valid or not."""
     reasons: Mapping[str, tuple[int, str]]
     """Maps each kind of invalid record to the number of such records and the detail of the first record."""
-    seed: int
 
     def histogram(self, name: str) -> dict[Any, int]:
         """Add up the records' counts in the field `name`, such as `latency_us`, by key."""
@@ -142,7 +141,7 @@ class CellRow:
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
         """Return the median of a measure of the records, such as `segments`; None if no record has it."""
-        return figure(map(measure, self.records.values()), self.seed)
+        return figure(map(measure, self.records.values()))
 
     @property
     def threads_change(self) -> BenchFigure | None:
@@ -150,7 +149,7 @@ class CellRow:
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)
-        return figure(changes, self.seed)
+        return figure(changes)
 
     def as_json(self) -> dict[str, Any]:
         latency_us, lateness_us = self.histogram("latency_us"), self.histogram("lateness_us")
@@ -211,7 +210,7 @@ class BenchResult:
                     count, first = reasons.get(reason.kind, (0, reason.detail))
                     reasons[reason.kind] = count + 1, first
             baseline = {} if cell.arm == "off" else valid.get(replace(cell, arm="off"), {})
-            rows.append(CellRow(cell, valid[cell], baseline, len(records), reasons, self.bench.seed))
+            rows.append(CellRow(cell, valid[cell], baseline, len(records), reasons))
         return rows
 
     @property

@@ -30,7 +30,7 @@ def improvement_bars(analysis: RunAnalysis) -> Figure | None:
         name="improvement",
         title="Page load time saved by TFO",
         caption="Bars: median over paired repeats of (off - on) / off, in percent; below zero it is slower."
-        " Thin lines: 95 % interval (bootstrap, BCa), or the range of 90 % of the samples."
+        " Thin lines: 95 % interval of the median, or the range of 90 % of the samples."
         " Long marks: the time of handshakes in a row without TFO, the most that it could save."
         f"{note and f' {note}'}{left}",
         alt_text="Bar charts of the improvement by TFO with its interval, for each page and network.",

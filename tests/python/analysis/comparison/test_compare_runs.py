@@ -121,16 +121,16 @@ def sign_of(change: Change) -> int | None:
 
 def test_a_change_of_noisy_loads_fails_only_where_the_whole_interval_is_beyond() -> None:
     before = dict(enumerate([100.0, 101, 102, 103, 104, 105, 106]))
-    sure = change_of(before, {n: ms + 20 for n, ms in before.items()}, Basis.SAMPLES, 1, relative=True)
+    sure = change_of(before, {n: ms + 20 for n, ms in before.items()}, Basis.SAMPLES, relative=True)
     assert sure is not None
     assert sure.interval is not None
     assert sign_of(sure) == 1
     assert sure.interval[0] > 10
-    few = change_of({0: 100.0}, {0: 120.0}, Basis.SAMPLES, 1, relative=True)
+    few = change_of({0: 100.0}, {0: 120.0}, Basis.SAMPLES, relative=True)
     assert few is not None
     assert few.percent == 20
     assert few.interval is None
-    hardly = change_of(before, {n: ms + 1 for n, ms in before.items()}, Basis.SAMPLES, 1, relative=True)
+    hardly = change_of(before, {n: ms + 1 for n, ms in before.items()}, Basis.SAMPLES, relative=True)
     assert hardly is not None
     assert sign_of(hardly) is None
 
@@ -138,8 +138,8 @@ def test_a_change_of_noisy_loads_fails_only_where_the_whole_interval_is_beyond()
 def test_pairs_show_what_samples_cannot() -> None:
     before = {number: 100.0 + 10 * number for number in range(8)}
     after = {number: ms * 1.01 for number, ms in before.items()}
-    paired = change_of(before, after, Basis.PAIRED, 1, relative=True)
-    samples = change_of(before, after, Basis.SAMPLES, 1, relative=True)
+    paired = change_of(before, after, Basis.PAIRED, relative=True)
+    samples = change_of(before, after, Basis.SAMPLES, relative=True)
     assert paired is not None
     assert samples is not None
     assert paired.percent == pytest.approx(1)
@@ -164,7 +164,7 @@ def test_a_limits_interval_has_the_confidence_of_its_loads_or_is_a_range(
 ) -> None:
     before = dict.fromkeys(range(loads), 100.0)
     after = {number: 110.0 + number for number in before}
-    plt = change_of(before, after, basis, 1, relative=True, drawn=drawn)
+    plt = change_of(before, after, basis, relative=True, drawn=drawn)
     folder = run(tmp_path / "a", rtts_ms=(20,))
     cell = replace(compared(folder, folder).cells[0], basis=basis, plt=plt)
     (check,) = checks_of([parse_limit("plt +1%")], [cell])

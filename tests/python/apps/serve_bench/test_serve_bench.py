@@ -113,12 +113,12 @@ def test_segments_are_told_where_no_floods_are_among_them() -> None:
 
 
 def test_a_figure_has_its_interval_and_how_many_values_it_is_of() -> None:
-    found = figure([3.0, 1.0, 2.0, 5.0, 4.0, 6.0], 1)
+    found = figure([3.0, 1.0, 2.0, 5.0, 4.0, 6.0])
     assert found is not None
     assert (found.median, found.n) == (3.5, 6)
     assert found.interval is not None
     assert 1 <= found.interval[0] <= 3.5 <= found.interval[1] <= 6
-    assert figure([], 1) is None
+    assert figure([]) is None
 
 
 def test_arms_are_compared_with_the_one_without_tfo_in_the_same_round() -> None:

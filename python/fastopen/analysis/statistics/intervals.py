@@ -1,0 +1,87 @@
+"""Compute 95 % intervals of a median and of the difference of two medians, from order statistics.
+
+They assume nothing about the distribution of the values and draw no random numbers. For samples of 6 to 30
+values, they contain the true median with 93 to 96 %, a bootstrap (BCa) only with 86 to 97 %
+(docs/decisions/experiment-design.md).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import exp, hypot, log
+from statistics import median
+from typing import Final
+
+Interval = tuple[float, float]
+CONFIDENCE: Final = 0.95
+# With fewer values there is no interval, because their spread shows little about the population.
+VALUES_MIN: Final = 3
+# With fewer values, all lie on one side of the true median too often (2 * 0.5^n > 5 %) for a 95 % interval.
+FULL_MIN: Final = 6
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Return both ends of the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer
+    than FULL_MIN values, the interval is their range, which contains the median with the probability
+    `confidence_of`.
+
+    The range from the k-th smallest to the k-th largest value contains the median unless fewer than k values
+    lie on one side of it. The ends lie between those of the two ranges whose probabilities enclose 95 %
+    (Hettmansperger and Sheather 1986).
+    """
+    size, ordered = len(values), sorted(values)
+    if size < VALUES_MIN:
+        return None
+    if size < FULL_MIN:
+        return ordered[0], ordered[-1]
+    rank, inward = _ends(size)
+    low, high = (
+        (1 - inward) * outer + inward * inner
+        for outer, inner in ((ordered[rank - 1], ordered[rank]), (ordered[-rank], ordered[-rank - 1]))
+    )
+    return low, high
+
+
+@cache
+def _ends(size: int) -> tuple[int, float]:
+    """Return k, and the share (0 to 1) of the way from the k-th smallest or largest value to the next one."""
+    # Each value lies below or above the median with equal probability. Count, in exact integers, the cases
+    # with fewer than `rank` values on one side. `scale` makes 5 % of all cases an integer, too.
+    scale = round(1 / (1 - CONFIDENCE))
+    missed, outside, more, rank, cases = 2**size, 0, 2 * scale, 0, 1
+    while outside + more <= missed:
+        outside, rank = outside + more, rank + 1
+        cases = cases * (size - rank + 1) // rank
+        more = 2 * scale * cases
+    share = (missed - outside) / more
+    return rank, (size - rank) * share / (rank + (size - 2 * rank) * share)
+
+
+def change_interval(before: Sequence[float], after: Sequence[float], *, relative: bool) -> Interval | None:
+    """Return the 95 % interval of the difference of the medians of two unpaired samples, in percent of the
+    first median if `relative`; all values must then be positive.
+
+    It combines the distances of both medians from the ends of their own intervals (MOVER, Zou and Donner
+    2008), those of the logarithms if `relative`. If either sample has fewer than FULL_MIN values, it is the
+    range of the differences between any value of the first and any of the second. None if either has fewer
+    than VALUES_MIN values.
+    """
+    first, second = median_interval(before), median_interval(after)
+    if first is None or second is None:
+        return None
+    if min(len(before), len(after)) < FULL_MIN:
+        ends = [100 * (new - old) / old if relative else new - old for old in before for new in after]
+        return min(ends), max(ends)
+    scale: Callable[[float], float] = log if relative else float
+    low, old, high = map(scale, (first[0], median(before), first[1]))
+    new_low, new, new_high = map(scale, (second[0], median(after), second[1]))
+    least = new - old - hypot(new - new_low, high - old)
+    most = new - old + hypot(new_high - new, old - low)
+    return (100 * (exp(least) - 1), 100 * (exp(most) - 1)) if relative else (least, most)
+
+
+def confidence_of(values: int) -> float:
+    """Return the probability that the interval of this many values contains the true median, 0 to 1. A range
+    contains it unless all values lie on one side of it."""
+    if values < VALUES_MIN:
+        return 0.0
+    return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values
