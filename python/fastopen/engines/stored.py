@@ -16,6 +16,7 @@ from fastopen.engines.base import (
     JobStarted,
     LoadDone,
     WorldBuilt,
+    bodies_digests,
     event_of,
 )
 from fastopen.engines.results_store import (
@@ -27,7 +28,6 @@ from fastopen.engines.results_store import (
     with_name,
     without_name,
 )
-from fastopen.pages.bodies import bodies_digest
 
 
 def can_be_stored(job: Job) -> bool:
@@ -57,7 +57,6 @@ class StoredEngine:
         self._engine = engine
         self.store = store
         self.maker = maker
-        self._bodies: dict[str, str] = {}
 
     @property
     def parallel(self) -> int:
@@ -66,9 +65,10 @@ class StoredEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
+        digests = bodies_digests(bodies)
         for job in jobs:
             if can_be_stored(job):
-                of_job = decided_by(job, self.maker, self._digest(bodies, job.page.name))
+                of_job = decided_by(job, self.maker, digests.get(job.page.name, ""))
                 if (events := self._found(key_of(of_job), job)) is not None:
                     yield from events
                     continue
@@ -78,14 +78,6 @@ class StoredEngine:
             return
         with closing(self._engine.run(missing, bodies, within_s)) as made:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
-
-    def _digest(self, bodies: Bodies, page: str) -> str:
-        of_page = bodies.get(page)
-        if not of_page:
-            return ""
-        if page not in self._bodies:
-            self._bodies[page] = bodies_digest(of_page)
-        return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
         result = self.store.get(key)
