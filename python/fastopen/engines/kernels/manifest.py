@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from fastopen.common.atomic import write_atomic
 from fastopen.common.pydantic_errors import input_errors
+from fastopen.contract.part import Part
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
@@ -27,10 +28,8 @@ class DamagedKernelError(Exception):
     """An installed kernel whose manifest or program is changed or unreadable. The text names the fault."""
 
 
-class Manifest(BaseModel):
+class Manifest(Part):
     """The facts about an installed kernel and the inputs of its build."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     format: Literal[1] = FORMAT
     name: Name
