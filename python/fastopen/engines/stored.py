@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.client_kinds import LOADER
@@ -34,19 +33,6 @@ def can_be_stored(job: Job) -> bool:
     """Return True if the job's result can be stored. It must not contain packets. The client must be the
     loader, and there must be no external server, so that the result is the same each time."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
-
-
-def job_of(event: Event) -> str:
-    """Return the id of an event's job."""
-    return event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
-
-
-def renamed(event: Event, job: str) -> Event:
-    """Return a copy of the event in which the id of its job is `job`."""
-    if isinstance(event, JobStarted | JobEnded):
-        return replace(event, job=job)
-    raw = with_name(without_name(event.raw, event.record.type, event.record.job), job)
-    return replace(event, record=event.record.model_copy(update={"job": job}), raw=raw)  # type: ignore[arg-type]
 
 
 class StoredEngine:
