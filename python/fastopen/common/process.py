@@ -99,15 +99,15 @@ def running(
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
     """Run one program to its end. Raises StepFailedError if its exit code is not 0."""
-    with running(command, log, cwd, environment, stdout=log) as process:
-        process.wait()
-    if process.returncode:
-        raise StepFailedError(command[0])
+    pipe([command], log, cwd, environment)
 
 
-def pipe(commands: Sequence[Command], log: IO[bytes], cwd: Path) -> None:
+def pipe(
+    commands: Sequence[Command], log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None
+) -> None:
     """Run programs as a pipeline. Raises StepFailedError if one of them fails."""
-    environment = plain_environment(XZ_DEFAULTS="--threads=0")  # xz decompresses with one thread by default
+    # xz decompresses with one thread by default.
+    environment = environment or plain_environment(XZ_DEFAULTS="--threads=0")
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
         for number, command in enumerate(commands, 1):

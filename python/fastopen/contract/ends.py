@@ -1,9 +1,10 @@
-"""Check that the settings of the client and of the origins are compatible, in jobs and setups."""
+"""Check that the settings of client, origins and network are compatible, in jobs and experiments."""
 
 from fastopen.common.errors import any_of
 from fastopen.common.pydantic_errors import conflict
 from fastopen.contract.client import Client, require
-from fastopen.contract.client_kinds import CHROMIUM
+from fastopen.contract.client_kinds import CHROMIUM, CLIENTS
+from fastopen.contract.network import ENCRYPTED_NAMES, Network
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.tcp import QUIC_CONGESTION_CONTROLS, Tcp
 
@@ -44,6 +45,24 @@ def check_ends(
             raise conflict("an external server works only without TLS", clear_only, *keys)
     if origins.quic:
         _check_quic(tcp, tls, origins.without("3"))
+
+
+def check_network(network: Network, client: Client, origins: Origins) -> None:
+    """Raise an error, with a remedy, if the client or the origins cannot work in this network."""
+    if network.names in ENCRYPTED_NAMES and not client.type.encrypts_lookups:
+        able = "/".join(one.label for one in CLIENTS.values() if one.encrypts_lookups)
+        message = f"{client.label} sends lookups in cleartext, but --names={network.names} encrypts them"
+        remedy = f"use --names=do53/tcp, or --client={able}"
+        raise conflict(message, remedy, "client.kind", "network.names")
+    if network.ip == "4+6" and not client.type.chooses_address:
+        message = f"{client.label} does not choose between IPv4 and IPv6 addresses"
+        remedy = "use --ip=4,6, or --client=chromium/curl"
+        raise conflict(message, remedy, "client.kind", "network.ip")
+    least = network.quic_mtu_min_bytes
+    if network.mtu_bytes < least and origins.quic:
+        message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {least} bytes"
+        remedy = "use a larger --mtu, or another version of HTTP"
+        raise conflict(message, remedy, "origins.http", "network.mtu")
 
 
 def _check_quic(tcp: Tcp, tls: Tls | None, otherwise: str) -> None:

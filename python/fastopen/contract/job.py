@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from fastopen.contract.client import Client
-from fastopen.contract.ends import check_ends
-from fastopen.contract.network import ENCRYPTED_NAMES, Network
+from fastopen.contract.ends import check_ends, check_network
+from fastopen.contract.network import Network
 from fastopen.contract.origins import Origins, Tls
 from fastopen.contract.part import NotEmpty, Part
 from fastopen.contract.tcp import Tcp
@@ -161,18 +161,9 @@ class Job(Part):
         over_tls = ["tls" in load.transport for load in self.loads]
         clear, encrypted = not all(over_tls), any(over_tls)
         check_ends(self.client, self.origins, self.tcp, self.tls, clear=clear, encrypted=encrypted)
-        if self.network.names in ENCRYPTED_NAMES and not self.client.type.encrypts_lookups:
-            message = f"{self.client.label} asks the resolver in cleartext; use do53 or tcp"
-            raise ValueError(f"network.names: {message}")
-        if self.network.ip == "4+6" and not self.client.type.chooses_address:
-            raise ValueError(
-                f"network.ip: {self.client.label} does not choose between IPv4 and IPv6 addresses"
-            )
+        check_network(self.network, self.client, self.origins)
         if self.tcp_trace and self.origins.server is not None:
             raise ValueError("tcp_trace: only fastopen's own origins can be traced, not an external server")
-        least = self.network.quic_mtu_min_bytes
-        if self.origins.quic and self.network.mtu_bytes < least:
-            raise ValueError(f"network.mtu_bytes: QUIC needs {least} (RFC 9000 section 14)")
         return self
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fastopen.contract import InvalidKind, Job, LoadRecord, TransactionsRecord, WorldRecord
+from fastopen.pages.bodies import bodies_digest
 
 # The maximum number of attempts at a load that is invalid because of the machine: it was late, or the world
 # ended early. A late link gets the most attempts, because the processors of virtual machines can pause for
@@ -13,6 +14,12 @@ ATTEMPTS_BY_KIND: Final = {InvalidKind.LINK_LATE: 10, InvalidKind.FAULT: 3, Inva
 
 # Maps the name of a page to its recorded bodies, keyed by the index of the resource.
 Bodies = Mapping[str, Mapping[int, bytes]]
+
+
+def bodies_digests(bodies: Bodies) -> dict[str, str]:
+    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Omit pages without
+    bodies."""
+    return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 @dataclass(frozen=True)

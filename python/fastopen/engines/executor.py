@@ -44,14 +44,6 @@ Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
 
 
 @dataclass(frozen=True)
-class Task:
-    """Jobs for a worker, as JSON texts, and the program and kernel that the worker must have (`maker`)."""
-
-    jobs: tuple[str, ...]
-    maker: Maker
-
-
-@dataclass(frozen=True)
 class _Submitted:
     """The jobs of a task that was submitted to the executor."""
 
@@ -87,12 +79,12 @@ class ExecutorEngine:
         Running tasks cannot be cancelled. When the time is over or the generator is closed, the engine waits
         for these tasks and discards their results."""
         deadline = None if within_s is None else time.monotonic() + within_s
-        waiting = map(_Submitted, batches(jobs, AHEAD * self.parallel))
-        again: deque[_Submitted] = deque()
+        waiting = deque(map(_Submitted, batches(jobs, AHEAD * self.parallel)))
         running: dict[Future[list[Sent]], _Submitted] = {}
         try:
             while True:
-                for sent in itertools.islice(_first(again, waiting), AHEAD * self.parallel - len(running)):
+                while waiting and len(running) < AHEAD * self.parallel:
+                    sent = waiting.popleft()
                     running[self._submitted(sent.jobs, bodies)] = sent
                     yield from (JobStarted(job.id, 1) for job in sent.jobs)
                 if not running:
@@ -108,7 +100,7 @@ class ExecutorEngine:
                     yield from itertools.chain.from_iterable(map(_event, events))
                     if reason:
                         self.tasks_lost += 1
-                        again += sent.again()
+                        waiting.extendleft(reversed(sent.again()))
                         if not sent.again():
                             words = f"{LOSSES} workers did not finish it: {reason}"
                             for job in sent.jobs:
@@ -120,18 +112,10 @@ class ExecutorEngine:
         if bodies.get(jobs[0].page.name):
             message = "recorded bodies are not sent to workers"
             raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
-        task = Task(tuple(job.model_dump_json() for job in jobs), self._maker)
         try:
-            return self._executor.submit(do, task)
+            return self._executor.submit(do, [job.model_dump_json() for job in jobs], self._maker)
         except RuntimeError as error:  # BrokenExecutor, or the executor is shut down
             raise _lost(error) from None
-
-
-def _first(again: deque[_Submitted], waiting: Iterator[_Submitted]) -> Iterator[_Submitted]:
-    """Yield the tasks to submit again, then the new ones."""
-    while again:
-        yield again.popleft()
-    yield from waiting
 
 
 def _failed(future: Future[list[Sent]]) -> bool:
@@ -171,13 +155,13 @@ def _event(sent: Sent) -> Iterator[Event]:
 _turn = itertools.count(os.getpid())
 
 
-def do(task: Task) -> list[Sent]:
-    """Run a task's jobs on this worker. Raises MachineError if its program or kernel is not the task's."""
+def do(jobs: Sequence[str], maker: Maker) -> list[Sent]:
+    """Run a task's jobs, given as JSON texts, on this worker. Raises MachineError if the worker has another
+    program or kernel than `maker`."""
     try:
-        program, kernel = _own(task.maker)
-        jobs = [Job.model_validate_json(job) for job in task.jobs]
+        program, kernel = _own(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
-        with closing(engine.run_together([jobs], {})) as events:
+        with closing(engine.run_together([list(map(Job.model_validate_json, jobs))], {})) as events:
             return [
                 event
                 if isinstance(event, JobStarted | JobEnded)

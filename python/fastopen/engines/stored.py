@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 
 from fastopen.contract import Job, LoadRecord, WorldRecord, parse_record
 from fastopen.contract.client_kinds import LOADER
@@ -16,6 +15,7 @@ from fastopen.engines.base import (
     JobStarted,
     LoadDone,
     WorldBuilt,
+    bodies_digests,
     event_of,
 )
 from fastopen.engines.results_store import (
@@ -27,26 +27,12 @@ from fastopen.engines.results_store import (
     with_name,
     without_name,
 )
-from fastopen.pages.bodies import bodies_digest
 
 
 def can_be_stored(job: Job) -> bool:
     """Return True if the job's result can be stored. It must not contain packets. The client must be the
     loader, and there must be no external server, so that the result is the same each time."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
-
-
-def job_of(event: Event) -> str:
-    """Return the id of an event's job."""
-    return event.job if isinstance(event, JobStarted | JobEnded) else event.record.job
-
-
-def renamed(event: Event, job: str) -> Event:
-    """Return a copy of the event in which the id of its job is `job`."""
-    if isinstance(event, JobStarted | JobEnded):
-        return replace(event, job=job)
-    raw = with_name(without_name(event.raw, event.record.type, event.record.job), job)
-    return replace(event, record=event.record.model_copy(update={"job": job}), raw=raw)  # type: ignore[arg-type]
 
 
 class StoredEngine:
@@ -57,7 +43,6 @@ class StoredEngine:
         self._engine = engine
         self.store = store
         self.maker = maker
-        self._bodies: dict[str, str] = {}
 
     @property
     def parallel(self) -> int:
@@ -66,9 +51,10 @@ class StoredEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
+        digests = bodies_digests(bodies)
         for job in jobs:
             if can_be_stored(job):
-                of_job = decided_by(job, self.maker, self._digest(bodies, job.page.name))
+                of_job = decided_by(job, self.maker, digests.get(job.page.name, ""))
                 if (events := self._found(key_of(of_job), job)) is not None:
                     yield from events
                     continue
@@ -78,14 +64,6 @@ class StoredEngine:
             return
         with closing(self._engine.run(missing, bodies, within_s)) as made:
             yield from self._kept(made, {job.id: job for job in missing}, decided)
-
-    def _digest(self, bodies: Bodies, page: str) -> str:
-        of_page = bodies.get(page)
-        if not of_page:
-            return ""
-        if page not in self._bodies:
-            self._bodies[page] = bodies_digest(of_page)
-        return self._bodies[page]
 
     def _found(self, key: str, job: Job) -> list[Event] | None:
         result = self.store.get(key)

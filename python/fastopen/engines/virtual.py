@@ -1,7 +1,6 @@
 """Run jobs on Linux kernels in virtual time, one kernel on each core."""
 
 import os
-from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heapreplace
 from itertools import groupby
@@ -12,7 +11,6 @@ from fastopen.contract import Job
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.kernels import Kernel
-from fastopen.engines.stored import can_be_stored, job_of, renamed
 
 # The maximum number of jobs in one kernel.
 TOGETHER: Final = 40
@@ -39,26 +37,8 @@ class VirtualEngine(WorldEngine):
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time.
-
-        If storable jobs differ only in their ids, one job runs, and its events are repeated for the rest."""
-        alike: dict[object, list[Job]] = defaultdict(list)
-        for job in jobs:
-            alike[_content(job)].append(job)
-        others = {first.id: [one.id for one in rest] for first, *rest in alike.values()}
-        for event in self.run_together(
-            batches((first for first, *_ in alike.values()), self.parallel), bodies, within_s
-        ):
-            yield event
-            for name in others[job_of(event)]:
-                yield renamed(event, name)
-
-
-def _content(job: Job) -> object:
-    """Return a key that is equal for jobs whose results are equal except for the id of the job."""
-    if not can_be_stored(job):
-        return job.id
-    return id(job.page), job.model_dump_json(exclude={"id", "page"})
+        """Run jobs as `Engine.run` does, the longest first, so that cores finish at about the same time."""
+        return self.run_together(batches(jobs, self.parallel), bodies, within_s)
 
 
 def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:

@@ -1,14 +1,13 @@
 """Define the model of an experiment, in base units such as microseconds and bytes. Runs store it as JSON."""
 
+from itertools import product
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fastopen.common.pydantic_errors import Items, conflict
 from fastopen.contract import Client, Network, Origins, Tcp, Tls, Tolerance
-from fastopen.contract.client_kinds import CLIENTS
-from fastopen.contract.ends import check_ends
-from fastopen.contract.network import ENCRYPTED_NAMES
+from fastopen.contract.ends import check_ends, check_network
 from fastopen.contract.part import Part
 from fastopen.experiments.arms import ARMS, DEFAULT_ARMS, Arm, ArmName
 from fastopen.experiments.variation import Variation
@@ -128,36 +127,9 @@ class Experiment(Part):
         return self
 
     @model_validator(mode="after")
-    def _clients_can_ask_the_resolver(self) -> Self:
-        names = [network.names for network in self.networks if network.names in ENCRYPTED_NAMES]
-        clear = [setup.client for setup in self.setups if not setup.client.type.encrypts_lookups]
-        if names and clear:
-            able = "/".join(one.label for one in CLIENTS.values() if one.encrypts_lookups)
-            message = f"{clear[0].label} sends lookups in cleartext, but --names={names[0]} encrypts them"
-            remedy = f"use --names=do53/tcp, or --client={able}"
-            raise conflict(message, remedy, "client.kind", "network.names")
-        return self
-
-    @model_validator(mode="after")
-    def _addresses_of_both_versions_are_chosen(self) -> Self:
-        if all(network.ip != "4+6" for network in self.networks):
-            return self
-        for setup in self.setups:
-            if not setup.client.type.chooses_address:
-                message = f"{setup.client.label} does not choose between IPv4 and IPv6 addresses"
-                remedy = "use --ip=4,6, or --client=chromium/curl"
-                raise conflict(message, remedy, "client.kind", "network.ip")
-        return self
-
-    @model_validator(mode="after")
-    def _datagrams_fit_into_packets(self) -> Self:
-        quic = any(setup.origins.quic for setup in self.setups)
-        narrow = [one for one in self.networks if one.mtu_bytes < one.quic_mtu_min_bytes]
-        if quic and narrow:
-            remedy = "use a larger --mtu, or another version of HTTP"
-            least = narrow[0].quic_mtu_min_bytes
-            message = f"HTTP/3 runs over QUIC, which needs an MTU of at least {least} bytes"
-            raise conflict(message, remedy, "origins.http", "network.mtu")
+    def _setups_work_in_networks(self) -> Self:
+        for network, setup in product(self.networks, self.setups):
+            check_network(network, setup.client, setup.origins)
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:

@@ -184,20 +184,13 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
-class KnownFile:
-    """The identity of a run's file, to detect that the file was removed or replaced."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self._found = self._path.stat()
-
-    def check(self) -> None:
-        """Raise MachineError if the file was removed or replaced: later writes into it would be lost."""
-        with suppress(OSError):
-            if os.path.samestat(self._path.stat(), self._found):
-                return
-        message = f"{self._path.parent}: the run was moved or removed while it was written"
-        raise MachineError(message, "run it again, and leave its folder alone")
+def check_in_place(folder: Path, opened: os.stat_result) -> None:
+    """Raise MachineError if a run's file is not the `opened` one any more: later writes would be lost."""
+    with suppress(OSError):
+        if os.path.samestat((folder / FILE).stat(), opened):
+            return
+    message = f"{folder}: the run was moved or removed while it was written"
+    raise MachineError(message, "run it again, and leave its folder alone")
 
 
 def _plain(sql: str) -> str:

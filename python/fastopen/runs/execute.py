@@ -74,10 +74,6 @@ class RunProgress:
         return f"{self.done} of {self.asked} loads{again}{invalid}"
 
 
-class OutOfTimeError(Exception):
-    """Raised if the time limit ends while loads run."""
-
-
 class TimeLimit:
     """A time limit that counts from its creation."""
 
@@ -105,10 +101,6 @@ class TimeLimit:
     def left_s(self) -> float:
         """Return the number of seconds until the limit; 0 after the limit."""
         return max(0.0, self.seconds - self.elapsed_s)
-
-    def check(self) -> None:
-        if not self.left_s:
-            raise OutOfTimeError
 
     @property
     def elapsed_s(self) -> float:
@@ -142,9 +134,8 @@ def execute(
     outcome = RunOutcome()
     try:
         if limit is not None:
-            with contextlib.suppress(OutOfTimeError):
-                for of_round in limit.rounds(jobs, execution.at_once(jobs)):
-                    execution.do(of_round, limit)
+            for of_round in limit.rounds(jobs, execution.at_once(jobs)):
+                execution.do(of_round, limit)
             store.drop_undone()
             jobs = ()
         while jobs:
@@ -213,12 +204,13 @@ class _Execution:
         return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
     def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds."""
+        """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds.
+        Return at once when the time is over."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS_BY_KIND.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)
-            if not owed:
-                break
+            if not owed or (limit is not None and not limit.left_s):
+                return
             self._left = sum(len(planned.job.loads) for planned in owed)
             self._asked += self._left if self._round == 0 else 0
             planned_of = {planned.job.id: planned for planned in owed}
@@ -226,10 +218,8 @@ class _Execution:
             with closing(self._events(owed, limit)) as events:
                 for event in events:
                     self._keep(event, planned_of)
-                    if limit is not None:
-                        limit.check()
-            if limit is not None:
-                limit.check()
+                    if limit is not None and not limit.left_s:
+                        return
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
         """Run the jobs on one engine after another. Closing the generator ends the running engine."""

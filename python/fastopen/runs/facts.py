@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from fastopen.common.versions import version_of
+from fastopen.contract.part import Part
 
 
 def _moment(text: str) -> str:
@@ -33,18 +34,12 @@ class Environment(Facts):
     merged: list[dict[str, Any]] = []
 
 
-class Arguments(BaseModel):
-    """A document whose keys are passed to a function as keyword arguments. Other keys are refused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
-
-
-class Until(Arguments):
+class Until(Part):
     half_width_percent: float
     max_repeats: int
 
 
-class Watched(Arguments):
+class Watched(Part):
     """The data to keep of each load in addition to its record. The fields are keys of a job."""
 
     packets: bool = False

@@ -8,7 +8,7 @@ import marshal
 import os
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +33,6 @@ STEPS_A_CALL: Final = 10_000
 ROWS_OF_FILE: Final = 8
 SMALL_BYTES: Final = 65_536
 MAX_VALUE_BYTES: Final = 64 * 2**20
-BATCH_ROWS: Final = 50
-MAX_BATCHED_VALUE_BYTES: Final = 2**20
 # The record of a load of 2,000 resources has 1 MB. The largest has 26 MB: 10,000 requests on as many
 # connections, the samples that the world program keeps (crates/world/src/capture/tcp_trace.rs), and pictures.
 MAX_RECORD_BYTES: Final = 32 * 2**20
@@ -63,37 +61,22 @@ class Limits:
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
         """Yield the rows of a query. `lookup` is True for a query for one load or job. Raises InputError."""
-        for rows in self._batches(query, values, 1, lookup=lookup):
-            yield from rows
-
-    def short_rows(self, query: str) -> Generator[list[Any]]:
-        """Yield rows of short values in lists. For a million rows, this takes a second less than `rows`."""
-        longest = self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BATCHED_VALUE_BYTES)
-        try:
-            yield from self._batches(query, (), BATCH_ROWS)
-        finally:
-            self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-
-    def _batches(
-        self, query: str, values: tuple[object, ...], count: int, *, lookup: bool = False
-    ) -> Iterator[list[Any]]:
         if not lookup:
             self._size = self._size_now()
         # If queries are nested, the limit of the outer query stays, because it is larger.
         self._steps = max(self._steps, STEPS_OF_LOOKUP if lookup else STEPS + STEPS_A_BYTE * self._size)
         left = ROWS_OF_FILE * (self._size + SMALL_BYTES)
         try:
-            cursor = self._database.execute(query, values)
-            while rows := cursor.fetchmany(count):
+            for row in self._database.execute(query, values):
                 # marshal is the quickest way to measure the size of SQLite's values.
-                size = len(marshal.dumps(rows))
+                size = len(marshal.dumps(row))
                 left -= size
                 if left < 0:
                     raise self._endless()
-                texts = rows[0] if size > json_memory.LITTLE and count == 1 else ()
+                texts = row if size > json_memory.LITTLE else ()
                 if any(isinstance(one, str) and json_memory.is_too_much(one) for one in texts):
                     raise damaged("a text in it needs too much memory", str(self._folder))
-                yield rows
+                yield row
         except UnicodeDecodeError:  # SQLite's message about a damaged schema
             raise damaged("a text in it is not UTF-8", str(self._folder)) from None
         except sqlite3.DatabaseError as error:

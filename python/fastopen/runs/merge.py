@@ -105,9 +105,7 @@ class _Merging:
         self._kept = first.asked_as_kept()
         self._options = {name: value for name, value in first.options.items() if name != "shard"}
         self._planned = {planned.job.id: planned for planned in plan.jobs}
-        self._loads = {one.job.id: {load.id for load in one.job.loads} for one in plan.jobs}
         self._parts: list[_Part] = []
-        self._folders: set[Path] = set()
         self._chosen: dict[Load, tuple[_Part, Attempts]] = {}
         """The part from which the merged run takes each load, and the attempts there."""
         self._numbers: dict[tuple[str, str, int], int] = {}
@@ -115,9 +113,8 @@ class _Merging:
     def look_at(self, run: RunStore) -> None:
         """Check a part, and choose the loads that the merged run takes from it instead of earlier parts."""
         assert run.folder is not None
-        if run.folder.resolve() in self._folders:
+        if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")
-        self._folders.add(run.folder.resolve())
         jobs = run.jobs()
         self._check(run, jobs)
         attempts, asked = run.attempts(), run.loads_asked()
@@ -130,7 +127,7 @@ class _Merging:
             _check_alike(self._parts[0], part)
         self._parts.append(part)
         for load, made in attempts.items():
-            if load[1] not in self._loads[load[0]]:
+            if load[1] not in self._planned[load[0]].cells:
                 raise damaged(f"{load[0]} has no load {load[1]}", run.place)
             _, before = self._chosen.get(load, (None, None))
             if before is None or (made.settled and not before.settled):
@@ -186,19 +183,10 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        taken = {job for job in part.jobs if any(self._is_from(part, job, load) for load in self._loads[job])}
-        database.executemany(_ADD_LOAD, self._taken(part, run, database, of_job))
-        worlds = ((of_job[job], *world) for job, *world in run.rows_of(_WORLDS) if job in taken)
-        database.executemany(_ADD_WORLD, worlds)
-        faults = [(of_job[job], fault) for job, fault in run.faults() if job in taken]
-        database.executemany("INSERT INTO faults VALUES (?, ?)", faults)
-
-    def _taken(
-        self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield a row for each load that the merged run takes from a part, and write the load's record.
+        """Copy the loads that the merged run takes from a part, and the worlds and faults of their jobs.
 
         Raises InputError if a load in virtual time differs from the same load in another part."""
+        taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
             if number is None:  # an attempt that is not taken, or a load that was written after `look_at`
@@ -206,8 +194,10 @@ class _Merging:
             planned = self._planned[job]
             source, made = self._chosen[job, load]
             if source is part:
+                taken.add(job)
+                row = (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
+                database.execute(_ADD_LOAD, row)
                 database.execute("INSERT INTO records VALUES (?, ?)", (number, record))
-                yield (number, of_job[job], load, attempt, planned.cells[load], planned.repeat, *figures)
             elif made.settled and repeats_to_the_byte(self._plan.experiment, planned.comparison):
                 kept = database.execute(_LOAD_FIGURES, (number,)).fetchone()
                 # Nothing is stored yet if the merged run takes the load from a part that is copied later.
@@ -215,6 +205,10 @@ class _Merging:
                     message = f"{part.name} and {source.name} differ in {job} {load}"
                     remedy = "one of them is wrong: run both again"
                     raise InputError(f"{message}, which virtual time repeats exactly", remedy=remedy)
+        worlds = ((of_job[job], *world) for job, *world in run.rows_of(_WORLDS) if job in taken)
+        database.executemany(_ADD_WORLD, worlds)
+        faults = ((of_job[job], fault) for job, fault in run.faults() if job in taken)
+        database.executemany("INSERT INTO faults VALUES (?, ?)", faults)
 
     def _copy_packets(self, part: _Part, run: RunStore, output: Path) -> None:
         if not (part.folder / FOLDER).is_dir():
@@ -222,14 +216,10 @@ class _Merging:
         (output / FOLDER).mkdir(exist_ok=True)
         for row in run.loads():
             number = self._numbers.get((row.job, row.load, row.attempt))
-            if number is None or not self._is_from(part, row.job, row.load):
+            if number is None or self._chosen[row.job, row.load][0] is not part:
                 continue
             if (kept := kept_packets(part.folder, row)) is not None:
                 shutil.copyfile(kept, output / FOLDER / packets_name(row._replace(number=number)))
-
-    def _is_from(self, part: _Part, job: str, load: str) -> bool:
-        """Return True if the merged run has its record of this load from `part`."""
-        return self._chosen.get((job, load), (None, NONE))[0] is part
 
     def _done(self) -> int:
         return sum(made.settled for _, made in self._chosen.values())

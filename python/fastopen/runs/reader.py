@@ -4,9 +4,8 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -25,29 +24,12 @@ from fastopen.runs.limits import Limits, damaged
 from fastopen.runs.rows import Listing, LoadRow
 
 _LOADS = """
-SELECT {job}, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
-    retransmitted, invalid, loads.id, attempt, {superseded}, requests, started_unix_ms, loads.number{more}
-FROM loads {joined} {where} ORDER BY {order}
+SELECT jobs.id, cell, loads.repeat, valid, plt_ns, connections, syn_data_connections, handshakes_ns,
+    retransmitted, invalid, loads.id, attempt,
+    (loads.job, loads.id, attempt + 1) IN (SELECT job, id, attempt FROM loads WHERE attempt > 1),
+    requests, started_unix_ms, loads.number{record}
+FROM loads JOIN jobs ON jobs.number = loads.job {more} ORDER BY {order}
 """
-# Two conditions for superseded loads: the first is faster for few loads, the second for many loads.
-_HAS_LATER = """EXISTS (
-    SELECT 1 FROM loads AS later
-    WHERE later.job = loads.job AND later.id = loads.id AND later.attempt > loads.attempt
-)"""
-_AMONG_EARLIER = """loads.number IN (
-    SELECT earlier.number FROM loads AS later JOIN loads AS earlier USING (job, id)
-    WHERE later.attempt > 1 AND earlier.attempt < later.attempt
-)"""
-_ITS_JOB = "JOIN jobs ON jobs.number = loads.job"
-_ALL = {"superseded": _AMONG_EARLIER, "where": "", "order": "loads.number"}
-# For a million loads, joining the jobs takes longer than reading all other columns.
-_BY_JOB_NUMBER = _LOADS.format(job="loads.job", more="", joined="", **_ALL)
-_WITH_RECORDS = _LOADS.format(
-    job="jobs.id",
-    more=", record_zlib",
-    joined=f"{_ITS_JOB} JOIN records ON records.load = loads.number",
-    **_ALL,
-)
 _WORLDS = """
 SELECT record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job WHERE jobs.id = ? ORDER BY worlds.number
 """
@@ -195,21 +177,15 @@ class RunReader(Closing):
 
     def loads(self) -> list[LoadRow]:
         """Return the rows of all loads, without records, in the order of writing."""
-        with self._short_rows("SELECT number, id FROM jobs") as numbered:
-            jobs = dict(numbered)
-        _ = self._cell_count  # do this first: the experiment is too long for _short_rows
-        with self._understanding("a load"), collector_paused(), self._short_rows(_BY_JOB_NUMBER) as rows:
-            return [self._load_row(row, jobs[row[0]]) for row in rows]
+        with collector_paused():
+            return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
         """Return up to `count` loads of a listing from index `start` on; all if `count` is -1."""
         where, values = listing.condition
-        order = f"{listing.ordering} LIMIT ? OFFSET ?"
-        query = _LOADS.format(
-            job="jobs.id", more="", superseded=_HAS_LATER, joined=_ITS_JOB, where=where, order=order
-        )
+        query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
         with self._understanding("a load"):
-            return [self._load_row(row, row[0]) for row in self.rows_of(query, (*values, count, start))]
+            return [self._load_row(row) for row in self.rows_of(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
         where, values = listing.condition
@@ -228,10 +204,12 @@ class RunReader(Closing):
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
         """Yield the row of each load (of `job`, if given), and its record as decoded JSON, which is not
         validated. This is five times as fast as `load_records`."""
-        for *row, record in self.rows_of(_WITH_RECORDS):
+        records = "JOIN records ON records.load = loads.number"
+        query = _LOADS.format(record=", record_zlib", more=records, order="loads.number")
+        for *row, record in self.rows_of(query):
             if job is None or row[0] == job:
                 with self._understanding("a record"):
-                    found = self._load_row(row, row[0]), dict(json.loads(self._text(record)))
+                    found = self._load_row(row), dict(json.loads(self._text(record)))
                 yield found
 
     def rtts_off(self) -> Iterator[tuple[str, int, int]]:
@@ -246,14 +224,6 @@ class RunReader(Closing):
         rows = self.rows_of(_WORLDS, (job,), lookup=True)
         with self._understanding("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
-
-    def hosts(self, job: str) -> dict[str, str]:
-        """Map the host names of a job's page to their addresses in its last world."""
-        found: dict[str, str] = {}
-        for (record,) in self.rows_of(_WORLDS, (job,), lookup=True):
-            with self._understanding("the record of a world"):
-                found = dict(json.loads(self._text(record))["hosts"])
-        return found
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
         """Return the JSON record of an attempt at a load, by default of the last one. Raises KeyError."""
@@ -302,16 +272,6 @@ class RunReader(Closing):
         ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
-    @contextmanager
-    def _short_rows(self, query: str) -> Iterator[Iterator[Any]]:
-        """Yield an iterator over rows of short values. No other query may run until the block ends."""
-        if self._limits is None:
-            with files.reading(self.place):
-                yield self._database.execute(query)
-        else:
-            with closing(self._limits.short_rows(query)) as lists:
-                yield chain.from_iterable(lists)
-
     def _fact(self, name: str) -> Any:
         for (value,) in self.rows_of("SELECT value FROM facts WHERE name = ?", (name,)):
             with self._understanding(name):
@@ -338,8 +298,8 @@ class RunReader(Closing):
     def _cell_count(self) -> int:
         return len(self.cells())
 
-    def _load_row(self, row: Sequence[Any], job: str) -> LoadRow:
-        _, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
+    def _load_row(self, row: Sequence[Any]) -> LoadRow:
+        job, cell, repeat, valid, plt, opened, syn, handshakes, again, invalid, load, nth, later, *rest = row
         if not 0 <= cell < self._cell_count:
             raise damaged(f"{job} {load} belongs to a missing cell", self.place)
         # Convert the values, because SQLite has neither booleans nor lists.

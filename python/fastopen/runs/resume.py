@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from fastopen.common.errors import InputError
-from fastopen.engines.base import Bodies
+from fastopen.engines.base import Bodies, bodies_digests
 from fastopen.experiments import ASKED, Experiment, Plan, make_plan
 from fastopen.pages import Page
-from fastopen.pages.bodies import bodies_digest
 from fastopen.runs.limits import damaged
 from fastopen.runs.reader import RunReader
 
@@ -58,12 +57,6 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
         more = f", and {len(found) - SHOWN_DIFFERENCES} more" if len(found) > SHOWN_DIFFERENCES else ""
         message = "holds a different experiment: it has " + ", ".join(found[:SHOWN_DIFFERENCES]) + more
         raise InputError(message, run.place, remedy)
-
-
-def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Omit pages without
-    bodies."""
-    return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:

@@ -81,7 +81,7 @@ class RunStore(RunReader):
         """Open a store. `lock` is the lock on the folder, for a run on disk that is to be written."""
         super().__init__(database, folder)
         self._lock = lock
-        self._file = None if lock is None or folder is None else files.KnownFile(folder)
+        self._opened = None if lock is None or folder is None else (folder / FILE).stat()
         self._disk: DiskSync | None = None
 
     @classmethod
@@ -259,8 +259,8 @@ class RunStore(RunReader):
                 yield database
         finally:
             # Writing into a removed file may succeed. If writing fails, report the removal as the reason.
-            if self._file is not None:
-                self._file.check()
+            if self._opened is not None and self.folder is not None:
+                files.check_in_place(self.folder, self._opened)
         if self._disk is not None:
             self._disk.wake()
         elif self.folder is not None and (log := self.folder / f"{FILE}-wal").exists():

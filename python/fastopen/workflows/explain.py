@@ -17,6 +17,7 @@ from fastopen.common.grouping import grouped
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
+from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import (
     BASELINE,
     HEADLINE,
@@ -471,26 +472,26 @@ class _Search:
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
         """Load pages on rigs (`_Row`). Return the PLTs of valid loads in ms, by row, network and arm."""
-        places: dict[str, tuple[_Row, int, dict[str, ArmName]]] = {}
-        jobs: list[Job] = []
+        places: defaultdict[str, list[tuple[_Row, int, dict[str, ArmName]]]] = defaultdict(list)
+        jobs: dict[object, Job] = {}
+        known = self.loads
         for row, network, arms, draws in asked:
             for job, of_load in row.jobs(network, arms, draws):
-                name = str(len(jobs))
-                places[name] = (row, network, of_load)
-                jobs.append(job.model_copy(update={"id": name}))
-        known = self.loads + sum(len(job.loads) for job in jobs)
+                # A rig may change nothing of a page's jobs. They would have the same results, so one runs.
+                content = (id(job.page), job.model_dump_json(exclude={"id", "page"}))
+                same = content if can_be_stored(job) else len(jobs)
+                first = jobs.setdefault(same, job.model_copy(update={"id": str(len(jobs))}))
+                places[first.id].append((row, network, of_load))
+                known += len(job.loads)
         taken: defaultdict[tuple[_Row, int, ArmName], list[float]] = defaultdict(list)
-        with closing(self.engine.run(jobs, {})) as events:
-            for event in events:
-                if not isinstance(event, LoadDone):
-                    continue
-                self.loads += 1
-                self.requests += len(event.record.requests)
+        with closing(self.engine.run(jobs.values(), {})) as events:
+            for record in (event.record for event in events if isinstance(event, LoadDone)):
+                for row, network, of_load in places[record.job]:
+                    self.loads += 1
+                    self.requests += len(record.requests)
+                    if record.valid and record.plt_ns is not None:
+                        taken[row, network, of_load[record.id]].append(record.plt_ns / 1e6)
                 self.watch(self.loads, known)
-                record = event.record
-                row, network, of_load = places[record.job]
-                if record.valid and record.plt_ns is not None:
-                    taken[row, network, of_load[record.id]].append(record.plt_ns / 1e6)
         return taken
 
 

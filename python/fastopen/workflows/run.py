@@ -12,7 +12,7 @@ from fastopen.common import units
 from fastopen.common.closing import Closing
 from fastopen.common.errors import InputError, MachineError
 from fastopen.engines import ResultsStore
-from fastopen.engines.base import Bodies
+from fastopen.engines.base import Bodies, bodies_digests
 from fastopen.experiments import (
     COMMAND_LINE,
     Experiment,
@@ -42,7 +42,7 @@ from fastopen.runs import (
     remove_run,
     stored_plan,
 )
-from fastopen.runs.resume import bodies_digests, check_bodies
+from fastopen.runs.resume import check_bodies
 from fastopen.workflows.congestion import check_congestion_controls
 from fastopen.workflows.engines import EngineSet, auto_engine
 

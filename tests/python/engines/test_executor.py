@@ -33,7 +33,6 @@ from fastopen.engines import (
     program_digest,
     world_process,
 )
-from fastopen.engines.executor import Task
 from fastopen.engines.host import WorldEngine
 from fastopen.engines.virtual import TOGETHER
 from fastopen.experiments import Plan
@@ -101,14 +100,14 @@ class Scripted(Executor):
         """Fail the first tasks with these faults, and each task that contains the job `deadly`."""
         self.faults = list(faults)
         self.deadly = deadly
-        self.tasks: list[Task] = []
+        self.tasks: list[list[str]] = []
 
     def submit(self, work: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        (task,) = arguments
-        self.tasks.append(task)
+        jobs, _ = arguments
+        self.tasks.append(jobs)
         fault = self.faults.pop(0) if self.faults else None
-        if self.deadly in ids([task])[0]:
+        if self.deadly in ids([jobs])[0]:
             fault = RuntimeError("KilledWorker")
         if fault is None:
             future.set_result(work(*arguments))
@@ -117,8 +116,8 @@ class Scripted(Executor):
         return future
 
 
-def ids(tasks: Sequence[Task]) -> list[list[str]]:
-    return [[Job.model_validate_json(job).id for job in task.jobs] for task in tasks]
+def ids(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[Job.model_validate_json(job).id for job in jobs] for jobs in tasks]
 
 
 def test_what_a_dead_worker_had_is_sent_again_in_halves_and_is_no_other_attempt(
@@ -181,9 +180,9 @@ def test_ctrl_c_waits_for_the_tasks_that_run_and_starts_no_more(
     plan, _ = small_plan((20, 100), repeats=6), worker()
     begun, real, ended = [], executor.do, threading.Semaphore(0)
 
-    def counted(task: Task) -> Any:
+    def counted(*task: Any) -> Any:
         begun.append(task)
-        told = real(task)
+        told = real(*task)
         ended.release()
         return told
 
@@ -205,9 +204,9 @@ def test_a_worker_with_another_program_or_kernel_is_refused_by_name(
     job = small_plan((20,), repeats=1).jobs[0].job.model_dump_json()
     own = program_digest(fake_world())
     with pytest.raises(MachineError, match=r"worker .+ \(process \d+\): its world program is another build"):
-        executor.do(Task((job,), Maker("a" * 64, "b" * 64, ())))
+        executor.do([job], Maker("a" * 64, "b" * 64, ()))
     with pytest.raises(MachineError, match=r"worker .+: the kernel with SHA-256 bbbbbbbbbbbb\.\.\. is not"):
-        executor.do(Task((job,), Maker(own, "b" * 64, ())))
+        executor.do([job], Maker(own, "b" * 64, ()))
 
 
 def test_recorded_bodies_are_not_sent(small_plan: MakePlan) -> None:

@@ -223,32 +223,6 @@ def test_without_loss_no_seed_changes_a_page_load_time_by_a_nanosecond(name: str
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("kernel")
-def test_a_job_under_two_ids_runs_once_and_has_the_records_of_both(page: Page) -> None:
-    job = planned(page).jobs[0].job
-    jobs = [
-        job.model_copy(update={"id": name, "seed": seed}) for name, seed in (("a", 1), ("b", 1), ("c", 2))
-    ]
-    engine = VirtualEngine(PROGRAM, kernels.find())
-    run = engine.run_together
-    begun: list[str] = []
-
-    def watched(batches: Any, *others: Any) -> Any:
-        for batch in (listed := list(batches)):
-            begun.extend(one.id for one in batch)
-        return run(listed, *others)
-
-    engine.run_together = watched  # type: ignore[assignment,method-assign]
-    lines: dict[str, list[str]] = {job.id: [] for job in jobs}
-    for event in engine.run(jobs, {}):
-        if isinstance(event, LoadDone):
-            lines[event.record.job].append(event.raw.replace(f'"job":"{event.record.job}"', '"job":""', 1))
-    assert sorted(begun) == ["a", "c"]
-    assert [len(of_job) for of_job in lines.values()] == [len(job.loads)] * 3
-    assert lines["a"] == lines["b"]
-
-
-@pytest.mark.e2e
-@pytest.mark.usefixtures("kernel")
 def test_reproducing_an_experiment_twice_prints_the_same_bytes_with_loss_too(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL)

@@ -21,7 +21,7 @@ from command_line import fastopen
 from fastopen.common.errors import InputError, MachineError
 from fastopen.contract import Job
 from fastopen.engines import HostEngine
-from fastopen.engines.base import Bodies, Event
+from fastopen.engines.base import Bodies, Event, bodies_digests
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import Plan, make_plan
 from fastopen.experiments.asked import toml_file
@@ -30,7 +30,7 @@ from fastopen.experiments.variation import Variation
 from fastopen.pages import Page, load_chosen
 from fastopen.pages.bodies import BodyStore, RecordedBodies
 from fastopen.runs import RunProgress, RunStore, check_same, execute, stored_plan
-from fastopen.runs.resume import bodies_digests, check_bodies
+from fastopen.runs.resume import check_bodies
 from fastopen.runs.store import DiskSync
 from fastopen.workflows.run import bodies_of
 from runs.forked import forked

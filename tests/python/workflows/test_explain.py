@@ -1,14 +1,18 @@
 """Searching for the rig behind published figures: the rule of agreement, and a real search."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator, Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from fastopen.common.resources import packaged_folder
+from fastopen.contract import Job, LoadRecord
+from fastopen.engines import Event, LoadDone, VirtualEngine
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
-from fastopen.workflows.explain import CellTimes, Explained, Tried, explain, sourced_rig
+from fastopen.workflows.explain import CellTimes, Explained, Tried, _Row, _Search, explain, sourced_rig
+from places import GOLDEN
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()
@@ -104,6 +108,30 @@ def test_a_rig_that_gives_more_savings_than_the_best_is_not_hidden() -> None:
     assert was is not None
     assert now is not None
     assert now - was == pytest.approx(-9.0)
+
+
+class CountingEngine:
+    """An engine that notes its jobs, and whose loads take 5 ms."""
+
+    jobs: tuple[Job, ...] = ()
+
+    def run(self, jobs: Iterable[Job], _: object) -> Generator[Event]:
+        golden = LoadRecord.model_validate_json((GOLDEN / "load.json").read_text())
+        self.jobs = tuple(jobs)
+        for job in self.jobs:
+            for load in job.loads:
+                taken = {"job": job.id, "id": load.id, "valid": True, "plt_ns": 5_000_000}
+                yield LoadDone(golden.model_copy(update=taken), "")
+
+
+def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
+    engine = CountingEngine()
+    search = _Search(SPACE, CELLS, cast("VirtualEngine", engine), lambda *_: None)
+    page = next(iter(search._pages.values()))
+    one, same = (_Row(SPACE.setting((), page.name), page) for _ in range(2))
+    found = search._run([(one, 0, ["off"], 1), (same, 0, ["off"], 1)])
+    assert found == {(row, 0, "off"): [5.0] for row in (one, same)}
+    assert (len(engine.jobs), search.loads) == (1, 2)
 
 
 @pytest.mark.usefixtures("kernel")

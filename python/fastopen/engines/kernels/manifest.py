@@ -6,11 +6,13 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from fastopen.common.atomic import write_atomic
+from fastopen.common.pydantic_errors import input_errors
+from fastopen.contract.part import Part
 
 PROGRAM: Final = "linux"
 MANIFEST: Final = "manifest.json"
@@ -26,10 +28,8 @@ class DamagedKernelError(Exception):
     """An installed kernel whose manifest or program is changed or unreadable. The text names the fault."""
 
 
-class Manifest(BaseModel):
+class Manifest(Part):
     """The facts about an installed kernel and the inputs of its build."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     format: Literal[1] = FORMAT
     name: Name
@@ -88,7 +88,9 @@ def read_kernel(folder: Path) -> Kernel:
     except (OSError, UnicodeDecodeError) as error:
         raise DamagedKernelError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
     except ValidationError as error:
-        raise DamagedKernelError(_why(path, error)) from None
+        first = input_errors(error, "")[0]
+        fault = "of another version of fastopen" if first.place == "format" else f"damaged: {first}"
+        raise DamagedKernelError(f"{path} is {fault}") from None
     program = folder / PROGRAM
     if not program.is_file() or not os.access(program, os.X_OK):
         raise DamagedKernelError(f"{program} is not executable")
@@ -114,11 +116,3 @@ def sha256_of(path: Path) -> str:
     """Return the digest of a file's bytes, in hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _why(path: Path, error: ValidationError) -> str:
-    first: Any = error.errors(include_url=False)[0]
-    if first["loc"] == ("format",):
-        return f"{path} is of another version of fastopen"
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{path} is damaged: {where + ': ' if where else ''}{first['msg']}"

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -18,14 +17,6 @@ REBUILD: Final = f"run {BUILD_IT} --force"
 PACKAGE: Final = "fastopen_kernel"
 
 
-@dataclass(frozen=True)
-class Damaged:
-    """A kernel's folder that contains no usable kernel, and the reason."""
-
-    folder: Path
-    reason: str
-
-
 def kernels_folder() -> Path:
     """Return the folder of this user's kernels; it may not exist yet."""
     return cache_folder("kernels")
@@ -36,15 +27,16 @@ def installed() -> list[Kernel]:
     return find_all()[0]
 
 
-def find_all() -> tuple[list[Kernel], list[Damaged]]:
-    """Return the usable kernels, best first, and the damaged kernels, from user cache and package."""
+def find_all() -> tuple[list[Kernel], dict[Path, str]]:
+    """Return the usable kernels of user cache and package, best first, and the folders of damaged kernels,
+    each mapped to the fault."""
     usable: list[Kernel] = []
-    damaged: list[Damaged] = []
+    damaged: dict[Path, str] = {}
     for folder in _folders():
         try:
             usable.append(read_kernel(folder))
         except DamagedKernelError as error:
-            damaged.append(Damaged(folder, str(error)))
+            damaged[folder] = str(error)
     usable.sort(key=lambda kernel: (version_key(kernel.version), kernel.manifest.built), reverse=True)
     return usable, damaged
 
@@ -80,7 +72,7 @@ def remove(name: str) -> Path:
     if it cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
-    folders |= {entry.folder.name: entry.folder for entry in damaged}
+    folders |= {folder.name: folder for folder in damaged}
     folder = folders[_only(name, list(folders))]
     if folder.parent != kernels_folder():
         raise MachineError(f"{folder} belongs to a package", "run pip uninstall fastopen-kernel")
@@ -112,13 +104,13 @@ def _folders() -> list[Path]:
 def _named(asked: str | None) -> Kernel:
     usable, damaged = find_all()
     if asked is not None:
-        for entry in damaged:
-            if entry.folder.name == asked:
-                raise MachineError(f"the kernel {asked} is damaged: {entry.reason}", REBUILD)
+        for folder, fault in damaged.items():
+            if folder.name == asked:
+                raise MachineError(f"the kernel {asked} is damaged: {fault}", REBUILD)
         by_name = {kernel.name: kernel for kernel in usable}
         return by_name[_only(asked, list(by_name))]
     if not usable:
-        broken = f"; {damaged[0].reason}" if damaged else ""
+        broken = f"; {next(iter(damaged.values()))}" if damaged else ""
         raise MachineError(f"no kernel for virtual time is installed{broken}", f"run {BUILD_IT}")
     return usable[0]
 

@@ -94,7 +94,8 @@ def _hars(run: RunReader, place: Path) -> Write:
         cell = cells[row.cell]
         if row.job not in addresses:
             addresses.clear()  # the loads of a job come one after another
-            addresses[row.job] = run.hosts(row.job)
+            worlds = run.world_records(row.job)
+            addresses[row.job] = worlds[-1].hosts if worlds else {}
         hosts = addresses[row.job]
         document = har_document(experiment, cell, pages[cell.page], row, record, hosts)
         with (place / file_name(row.number, row.job, row.load, "har")).open("x", encoding="utf-8") as file:

@@ -116,16 +116,16 @@ def list_kernels(json: JsonOption = False) -> None:
     """List the installed kernels, first the one in use."""
     usable, damaged = kernels.find_all()
     if json:
-        broken = [{"folder": str(entry.folder), "reason": entry.reason} for entry in damaged]
+        broken = [{"folder": str(folder), "reason": fault} for folder, fault in damaged.items()]
         print_json({"kernels": [described(kernel) for kernel in usable], "damaged": broken})
         return
     if not usable and not damaged:
         print_line("no kernel is installed; to do: fastopen kernel build")
     elif usable:
         print_grid(_grid(usable))
-    for entry in damaged:
-        print_line(f"damaged: {entry.folder.name}: {entry.reason}")
-        print_line(f"  to do: fastopen kernel remove {entry.folder.name}")
+    for folder, fault in damaged.items():
+        print_line(f"damaged: {folder.name}: {fault}")
+        print_line(f"  to do: fastopen kernel remove {folder.name}")
 
 
 @command.command("remove")
