@@ -160,7 +160,7 @@ class _Mirror:
         mime = _mime(url, data)
         stored = self.store.add(data) if data else None
         recorded, coding = stored, ""
-        notes = Notes(local=1)
+        of_type, notes = kinds.type_of(url, mime), Notes(local=1)
         if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
             packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
             packed = packer.compress(data) + packer.flush()
@@ -168,13 +168,14 @@ class _Mirror:
             notes.add("compressed")
         return Exchange(
             url=url,
-            type=kinds.type_of(url, mime),
+            type=of_type,
             mime=mime,
             coding=coding,
             body_bytes=recorded.length if recorded is not None else 0,
             recorded=recorded,
             text=stored,
             head=head_of(200, [("Content-Type", mime), ("Content-Encoding", coding)]),
+            delays_load_event=kinds.delays_load_event(of_type),
             notes=notes,
         )
 

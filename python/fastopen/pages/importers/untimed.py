@@ -1,6 +1,7 @@
 """Build pages from recordings without times: find roots, the exchanges of each page, and initiators."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastopen.common.errors import InputError
@@ -9,7 +10,7 @@ from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import navigated_or_first
-from fastopen.pages.model import MAX_ALTERNATIVES
+from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
 
 # Types of resources that documents seldom refer to. Without any reference, ASKERS decides the initiator.
@@ -105,4 +106,23 @@ def _page(
     notes["encoded"] += len(graph.unreadable & edges.keys())
     notes["choices"] += len(alternatives)
     notes.add("times")
+    edges = _with_phases(graph.exchanges, edges)
     return page_of(graph.exchanges, edges, name, source, notes, alternatives=alternatives)
+
+
+def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
+    """Return the edges with phase `async` for the exchanges that the load event does not wait for. A type in
+    markup or a stylesheet decides, or else the exchange. A redirect has the phase of its target, because its
+    own MIME type is arbitrary. The root is in `load`."""
+    found = dict(edges)
+    phases: dict[int | None, Phase] = {}
+    for index, edge in reversed(edges.items()):
+        if edge.type is None and edge.way != "referenced":
+            waited_for = exchanges[index].delays_load_event
+        else:
+            waited_for = edge.type not in ("xhr", "other")
+        phase = phases.get(index, "load" if waited_for else "async") if edge.by is not None else "load"
+        found[index] = replace(edge, phase=phase)
+        if edge.way == "redirected":
+            phases[edge.by] = phase
+    return found

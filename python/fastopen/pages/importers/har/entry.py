@@ -101,7 +101,7 @@ def read_entry(
         document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
         base_page=raw.get("_is_base_page") in (True, "true", 1),
         embedded=is_frame or asked_by in ("script", "parser"),
-        delays_load_event=kinds.delays_load_event(of_type, sent, recorded),
+        delays_load_event=kinds.delays_load_event(of_type, method, sent, recorded),
         pushed=pushed,
         connection=_connection(raw),
         order=order,
@@ -136,16 +136,15 @@ def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> s
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
-    mime = kinds.essence(coerce.text(parts.content.get("mimeType")))
-    # Server-sent events stay open, and the load event does not wait for them.
-    if mime == "text/event-stream" or recorded == "eventsource":
+    mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), parts.got)
+    if kinds.is_event_stream(mime, recorded):
         return "event_stream"
     declared = (
         coerce.text(coerce.mapping(parts.request.get("postData")).get("mimeType")),
         *(coerce.header(fields, "content-type") or "" for fields in (parts.sent, parts.got)),
     )
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
-    return "certificate" if _CERTIFICATE_CHECKS & {mime, *map(kinds.essence, declared)} else None
+    return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, *declared))} else None
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:
