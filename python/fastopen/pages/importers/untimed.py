@@ -9,7 +9,7 @@ from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import navigated_or_first
+from fastopen.pages.importers.roots import listed, navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
 
@@ -40,8 +40,7 @@ def pages_of(
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
-    found = [graph.by_url[url][0] for url in dict.fromkeys(roots) if url in graph.by_url]
-    heads = found or find_roots(graph)
+    heads = listed(graph, roots) or find_roots(graph)
     grown = [graph.reached(head) for head in heads]
     if complete:
         _share_out(graph, heads, grown)

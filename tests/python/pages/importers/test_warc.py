@@ -266,6 +266,17 @@ def test_a_wacz_has_a_page_for_each_url_that_it_lists(tmp_path: Path) -> None:
     assert (first.page.name, second.page.name) == ("my#1", "my#2")
 
 
+@pytest.mark.parametrize(
+    ("urls", "roots"),
+    [(["http://a.test/"], ["/old"]), (["http://a.test/", "http://a.test/old"], ["/", "/old"])],
+)
+def test_a_page_listed_by_the_url_after_redirects_begins_with_its_redirects(
+    tmp_path: Path, urls: list[str], roots: list[str]
+) -> None:
+    pages = load_pages([wacz(tmp_path, "\n".join(json.dumps({"url": url}) for url in urls))])
+    assert [one.page.url.removeprefix("http://a.test") for one in pages] == roots
+
+
 def test_a_wacz_that_lists_nothing_has_the_page_of_its_archive(tmp_path: Path) -> None:
     (found,) = load_pages([wacz(tmp_path, "nonsense\n[1]\n{}")])
     assert initiators(found) == INITIATORS
