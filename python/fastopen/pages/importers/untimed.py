@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from fastopen.common.errors import InputError
+from fastopen.pages.importers import kinds
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
@@ -81,9 +82,9 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is a stylesheet or document of the page, or else by type."""
+    """Guess the initiator: the Referer if it is code of the page, or else by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
-        if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
+        if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
     askers = ASKERS.get(exchange.type, OTHER_ASKERS)
     wanted = askers[0] if exchange.type in _SELDOM_NAMED else "document"

@@ -210,6 +210,13 @@ class TestInitiators:
             ("GET", None), ("GET", 0), ("OPTIONS", 1), ("GET", 2),
         ]  # fmt: skip
 
+    def test_a_module_asks_for_what_names_it_as_referer(self) -> None:
+        module = entry("http://a.test/m.js", 100) | kind("script")
+        refers = [{"name": "Referer", "value": "http://a.test/m.js"}]
+        imported = entry("http://b.test/n.js", 300, request={"headers": refers}) | kind("script")
+        other = entry("http://a.test/o.js", 120) | kind("script")
+        assert self.initiators(ROOT, module, other, imported) == [None, 0, 0, 1]
+
     def test_fonts_come_from_the_stylesheet_that_names_them(self) -> None:
         style = entry("http://a.test/s.css", 100) | kind("stylesheet")
         refers = [{"name": "Referer", "value": "http://a.test/s.css"}]
@@ -269,6 +276,21 @@ class TestPages:
         first, second = import_har({"log": {"pages": pages, "entries": entries}}, "my.har")
         assert [r.host for r in first.page.resources] == ["a.test", "a.test"]
         assert [r.host for r in second.page.resources] == ["b.test", "b.test"]
+
+    def test_of_several_pages_with_one_id_an_entry_belongs_to_the_one_loading_then(self) -> None:
+        pages = [{"id": "p", "startedDateTime": at(ms), "title": ""} for ms in (0, 3000)]
+        entries = [entry(f"http://{host}.test/", ms) for host, ms in (("a", 0), ("b", 3000))]
+        entries.append(entry("http://a.test/x", 500))
+        log = {"pages": pages, "entries": [one | {"pageref": "p"} for one in entries]}
+        first, second = import_har({"log": log}, "my.har")
+        assert [r.url for r in first.page.resources] == ["http://a.test/", "http://a.test/x"]
+        assert [r.url for r in second.page.resources] == ["http://b.test/"]
+
+    def test_an_entry_with_a_transfer_is_of_no_cache(self) -> None:
+        zero = {"connect": 0, "send": 0, "wait": 0, "receive": 0}
+        sizes = {"_transferSize": 700, "bodySize": -1}
+        found = one_page(ROOT, entry("http://a.test/x", 100, response=sizes, timings=zero, time=0))
+        assert len(found.page.resources) == 2
 
 
 class TestErrors:

@@ -188,6 +188,11 @@ def test_what_nothing_names_is_asked_for_by_what_its_referer_says(tmp_path: Path
     assert said(found, "only from the Referer: 1")
 
 
+def test_a_module_asks_for_what_names_it_as_referer(tmp_path: Path) -> None:
+    module = Answer("http://b.test/7831", b"", "text/javascript", referer="http://cdn.test/app.js")
+    assert initiators(imported(tmp_path, archive([*site(), module])))[module.url] == module.referer
+
+
 def damaged(data: bytes) -> tuple[bytes, int]:
     """Return the archive with bytes of its middle record overwritten, and the offset of that record."""
     members = [i for i in range(len(data)) if data[i : i + 3] == b"\x1f\x8b\x08"]

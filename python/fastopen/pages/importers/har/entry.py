@@ -306,6 +306,8 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
         return True
     if "cache" in coerce.text(raw.get("_fetchType")).lower():
         return True
+    if parts.transferred is not None:
+        return False
     headers = [coerce.number(side.get("headersSize")) for side in (parts.request, response)]
     spent = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
     took_no_time = headers == [0, 0] and bool(timings) and all(value == 0 for value in spent)
