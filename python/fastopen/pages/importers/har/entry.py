@@ -205,6 +205,7 @@ def _times(
     found.tcp = _tcp(raw, timings, url, writer)
     found.connect = timings.get("connect") or 0.0
     found.tls = timings.get("ssl") or 0.0
+    found.send = timings.get("send") or 0.0
     found.wait = timings.get("wait")
     return found
 
