@@ -256,6 +256,27 @@ class TestInitiators:
         assert said(page, "initiators inferred from time and type: 1")
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("b.test.", ["b.test"]),
+        ("_b_.test", ["_b_.test"]),
+        ("r3---sn-b.test", ["r3---sn-b.test"]),
+        ("x" * 63 + ".test", ["x" * 63 + ".test"]),
+        ("x" * 64 + ".test", []),
+        ("-b.test", []),
+        ("b-.test", []),
+        ("b..test", []),
+        ("b.test..", []),
+    ],
+)
+def test_a_host_that_dns_and_tls_refuse_is_left_out(scheme: str, host: str, found: list[str]) -> None:
+    page = one_page(ROOT, entry(f"{scheme}://{host}/x", 100)).page
+    assert [one.host for one in page.resources[1:]] == found
+    assert said(page, "no valid host or port: 1") == (not found)
+
+
 class TestPages:
     def test_each_page_of_a_file_becomes_one(self) -> None:
         pages = [{"id": name, "startedDateTime": at(0)} for name in ("one", "empty", "two")]

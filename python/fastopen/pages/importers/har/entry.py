@@ -34,6 +34,8 @@ _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
 )
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 _MAX_STACK: Final = 200
+# URLs that browsers accept, also if neither DNS nor TLS accepts the host, such as `-a.test`.
+_NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNORECASE)
 
 
 def read_entry(
@@ -62,6 +64,9 @@ def read_entry(
         return None
     written = parts.request["url"]
     url = urls.cleaned(written)
+    if url is None and _NAMED_HOST.match(written):
+        notes.add("no_host")
+        return None
     if url is None:
         raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()

@@ -31,6 +31,7 @@ _REASONS: Final = {
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
     "scheme": "need no server",
+    "no_host": "have no valid host or port",
     "certificate": "checked certificates",
     "broken": "are broken",
 }
