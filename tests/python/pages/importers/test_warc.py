@@ -282,6 +282,16 @@ def test_a_page_listed_by_the_url_after_redirects_begins_with_its_redirects(
     assert [one.page.url.removeprefix("http://a.test") for one in pages] == roots
 
 
+def test_empty_members_of_a_wacz_cost_work(tmp_path: Path) -> None:
+    file, limit = wacz(tmp_path, ""), 10_000 * 512
+    load_pages([file], max_unpacked=limit)
+    with zipfile.ZipFile(file, "a") as out:
+        for number in range(100):
+            out.writestr(f"archive/{number}.warc", b"")
+    with pytest.raises(InputError, match="takes more work"):
+        load_pages([file], max_unpacked=limit)
+
+
 def test_a_wacz_that_lists_nothing_has_the_page_of_its_archive(tmp_path: Path) -> None:
     (found,) = load_pages([wacz(tmp_path, "nonsense\n[1]\n{}")])
     assert initiators(found) == INITIATORS
