@@ -57,7 +57,7 @@ SENTENCES: Final = {
     "onload_clock": "the load event is unknown: the recorder counts it from the start of the recording",
     "onload_root": "the load event is unknown: in the file it comes before the end of the document",
     "onload_early": "the load event is unknown: in the file it comes before the first request",
-    "onload": "the file has no time of the load event: every resource counts to the load",
+    "onload": "the file has no time of the load event: it waits for all elements and frames",
     "plt": "the recorded load event came {n} ms after the first request, over the recorder's network",
     "event": "processing before the load event cut to 10 s from ms: {n}",
     "slow": "resources that wait more than 2 s for a timer or the user, kept as recorded: {n}",

@@ -474,6 +474,6 @@ def test_pages_of_several_navigations_count_what_was_found_of_their_own_requests
     pages = import_har(har(first, second, on_load=200), "my.har")
     known, unknown = (one.page.notes for one in pages)
     assert any(note.startswith("the recorded load event came 200 ms") for note in known)
-    assert "the file has no time of the load event: every resource counts to the load" in unknown
+    assert "the file has no time of the load event: it waits for all elements and frames" in unknown
     assert not any(note.startswith("the recorded load event") for note in unknown)
     assert not any(note.startswith("hosts without a recorded connection") for note in known)
