@@ -86,7 +86,8 @@ def load_chosen(
     progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
-    """Load the chosen pages, in the order of the inputs. Raises InputError.
+    """Load the chosen pages, in the order of the inputs. Raises InputError. An input that is given again is
+    left out with a LeftOutWarning, because statistics of a corpus count each page once.
 
     If there is neither a choice nor an index, load all pages, as `load_pages` does. Otherwise an input is an
     index, a folder with recordings at any depth, or anything else that `load_pages` accepts. A file in a
@@ -95,6 +96,7 @@ def load_chosen(
     is left out with a LeftOutWarning.
     """
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
+    inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):
         return load_pages(inputs, library, **reading, progress=progress)
     choice = choice or Choice()
@@ -117,6 +119,17 @@ def load_chosen(
         ranks = sorted(range(len(found)), key=lambda number: found[number].rank(choice.seed))
         found = [found[number] for number in sorted(ranks[: choice.sample])]
     return _loaded(found, progress, reading)
+
+
+def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
+    """Return the inputs, each once. Paths are equal if they lead to the same file or folder."""
+    found: dict[str, Path | str] = {}
+    for one in inputs:
+        key = os.path.realpath(one) if os.path.exists(one) else str(one)
+        if key in found:
+            warnings.warn(f"left out: {one}: given twice", LeftOutWarning, stacklevel=3)
+        found.setdefault(key, one)
+    return list(found.values())
 
 
 def _candidates(

@@ -61,6 +61,9 @@ class TextFile(Closing):
             if self._raw.peek(2).startswith(GZIP):
                 self._file = gzip.GzipFile(fileobj=self._raw)
             start = self._bytes(_SNIFFED)
+        except OSError as error:
+            self.close()
+            raise unreadable(path, error) from None
         except BaseException:
             self.close()
             raise

@@ -4,7 +4,7 @@ import difflib
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -233,8 +233,8 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[InputError] = []
-        # The folders found so far that may be mirrors. They are searched again for every URL.
-        self._mirrors: list[Path] = []
+        # The folders found so far that may be mirrors, and functions that search them for a URL.
+        self._mirrors: dict[Path, Callable[[str], ImportedPage | None]] = {}
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
@@ -271,14 +271,18 @@ class Library:
                     seen.add(path.resolve())
                     yield path
             if any(p.is_dir() for p in folder.iterdir()):
-                self._mirrors.append(folder)
                 yield folder
 
     def _look_into(self, folder: Path, keys: Sequence[str]) -> None:
         from fastopen.pages.importers import mirror
 
-        for key in keys if mirror.holds(folder) else ():
-            found = mirror.page_in_mirror(folder, key, lenient=self._lenient)
+        begin_file()
+        if folder not in self._mirrors:
+            self._mirrors[folder] = lambda _: None  # so that an unreadable mirror is not read again
+            if mirror.holds(folder):
+                self._mirrors[folder] = mirror.finder(folder, lenient=self._lenient)
+        for key in keys:
+            found = self._mirrors[folder](key)
             if found is not None:
                 self._known.setdefault(key, found)
 

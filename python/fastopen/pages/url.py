@@ -8,7 +8,9 @@ from urllib.parse import quote, urljoin, urlsplit
 
 # All characters that the URL standard leaves unescaped in a path or query, and `%`, which starts an escape.
 _KEPT: Final = "!$%&'()*+,-./:;=?@[]^_|~{}"
-_HOST: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]{2,45}\])\Z")
+# A name that DNS and TLS accept: labels of up to 63 characters without hyphens at their ends.
+_LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_HOST: Final = re.compile(rf"(?:(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]{{2,45}}\])\Z")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _TARGET: Final = re.compile(r"/[!$-;=?-_a-~]*\Z")
@@ -113,7 +115,7 @@ def _canonical(host: str) -> str | None:
     """Return a host in lower case as the URL standard writes it, with international names as in DNS
     (https://url.spec.whatwg.org/#host-parsing); None if it is invalid. A host whose last label is a number
     must be an IPv4 address of four numbers: short notations (127.1) are rejected. An international label must
-    be valid Punycode."""
+    be valid Punycode. A final dot is removed, because certificates do not contain it."""
     if not host.isascii():
         try:
             host = host.encode("idna").decode("ascii").lower()
@@ -129,7 +131,8 @@ def _canonical(host: str) -> str | None:
             return f"[{address.compressed}]"
         high, low = divmod(int(mapped), 0x10000)
         return f"[::ffff:{high:x}:{low:x}]"
-    labels = host.removesuffix(".").split(".")
+    host = host.removesuffix(".")
+    labels = host.split(".")
     if _NUMBER.match(labels[-1]):
         try:
             return str(IPv4Address(host))

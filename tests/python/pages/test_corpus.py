@@ -11,7 +11,8 @@ from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
 from fastopen.pages.conditions import LENGTH_MAX, Where
 from fastopen.pages.corpus import KINDS, load_chosen, read_index
-from fastopen.pages.index import COLUMNS, page_facts
+from fastopen.pages.index import COLUMNS, corpus_files, page_facts
+from fastopen.pages.library import LeftOutWarning
 from made_up_run import made_up_page
 
 FACTS = {
@@ -178,3 +179,11 @@ def test_packaged_pages_are_chosen_by_their_facts_as_well() -> None:
     assert [one.page.name for one in found] == ["one-request"]
     with pytest.raises(InputError, match="'requests > 1000' matches no page"):
         load_chosen(["example", "one-request"], Choice(where="requests > 1000"))
+
+
+def test_a_page_that_is_given_twice_counts_once(corpus: Path) -> None:
+    file = next(one for one in corpus_files([corpus]) if one.name != "torn.har")
+    again = file.parent / ".." / file.parent.name / file.name
+    with pytest.warns(LeftOutWarning, match="given twice") as told:
+        found = load_chosen([file, "example", again, "example"], None)
+    assert len(told) == len(found) == 2

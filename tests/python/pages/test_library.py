@@ -145,6 +145,11 @@ def test_a_file_of_toml_is_an_experiment_also_where_it_names_no_format(tmp_path:
         load_pages([file])
 
 
+def test_a_file_that_cannot_be_read_is_an_error_of_the_input() -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        load_pages(["/proc/self/mem"])
+
+
 def test_a_compressed_page_file_reads_like_a_plain_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(gzip.compress(packaged_pages()["example"].read_bytes()))
     assert load_pages([tmp_path / "x"]) == load_pages(["example"])

@@ -35,6 +35,8 @@ class Times:
     connect: float = 0.0
     """Recorded duration of opening the connection, which may include TLS."""
     tls: float = 0.0
+    send: float = 0.0
+    """Time in which the browser passed the request to the operating system."""
     wait: float | None = None
 
     def move(self, by_ms: float) -> None:

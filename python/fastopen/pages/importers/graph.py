@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from fastopen.common.grouping import grouped
 from fastopen.pages import budget
 from fastopen.pages import url as urls
-from fastopen.pages.importers import coerce
+from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.assemble import Edge
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
@@ -18,7 +18,6 @@ from fastopen.pages.references import NameIndex, find_reference
 
 # Maps (exchange with the reference, reference as written, base URL) to the target's URL, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
-_CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
 
 
@@ -95,7 +94,7 @@ class Graph:
     def _read(self, index: int) -> bytes | None:
         """Return the text of a document, stylesheet or script; None if it was not kept or is unreadable."""
         exchange = self.exchanges[index]
-        if exchange.type not in _CODE or not exchange.body_bytes:
+        if exchange.type not in kinds.CODE or not exchange.body_bytes:
             return None
         if exchange.text is not None:
             return exchange.text.read()

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from fastopen.pages import url as urls
+from fastopen.pages.importers import kinds
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.notes import Notes
@@ -19,7 +20,6 @@ _PARSING_MS: Final = 50.0
 # If a parser makes a request this long after its document ended, it waited for a script or stylesheet.
 HELD_BACK_MS: Final = 100.0
 _BLOCKING: Final[tuple[ResourceType, ...]] = ("script", "stylesheet")
-_CODE: Final = ("document", "stylesheet", "script")
 _TEXTS_IN_MEMORY: Final = 32
 # Up to this number of searches, searching all texts takes less time than building an index of them.
 _DIRECT_SEARCHES: Final = 10_000
@@ -159,18 +159,17 @@ class InitiatorResolver:
         return self._document
 
     def _inferred(self, index: int, entry: Exchange, frame: int) -> int:
-        kinds = ASKERS.get(entry.type, OTHER_ASKERS)
         if entry.referer is not None:
             named = self._resolve(entry.referer, index)
-            # Except for documents, only stylesheets appear as the Referer of the requests that they make.
-            if named is not None and self._entries[named].type == "stylesheet":
+            # Except for documents, only stylesheets, modules and workers are the Referer of their requests.
+            if named is not None and self._entries[named].type in _BLOCKING:
                 return named
         document = self._entries[frame]
         parsing = entry.at.start <= document.at.end + _PARSING_MS
         if parsing and entry.type not in ("xhr", "font"):
             return frame
         latest = (document.at.end, frame)
-        for kind in kinds:
+        for kind in ASKERS.get(entry.type, OTHER_ASKERS):
             found = self._latest(frame, kind, entry, index)
             if found is not None and (found > latest or parsing):
                 latest = found
@@ -182,7 +181,7 @@ class TextIndex:
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries
-        self._owners = [i for i, e in enumerate(entries) if e.text is not None and e.type in _CODE]
+        self._owners = [i for i, e in enumerate(entries) if e.text is not None and e.type in kinds.CODE]
         self._searches = 0
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 

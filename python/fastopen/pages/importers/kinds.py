@@ -56,6 +56,8 @@ _BY_VAGUE_MIME: Final[_Patterns] = (
     (re.compile(r"(text/html|application/xhtml\+xml)\Z"), "document"),
     (re.compile(r".*(json|/xml|\+xml)\Z"), "xhr"),
 )
+# Types of resources whose texts make browsers request other resources, of which they may be the Referer.
+CODE: Final = ("document", "stylesheet", "script")
 _TOKEN: Final = re.compile(r"[\x20-\x7e]{1,120}\Z")
 _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
@@ -92,14 +94,25 @@ def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
     return next((kind for pattern, kind in patterns if pattern.match(text)), None)
 
 
-def delays_load_event(of_type: ResourceType, sent: Pairs, recorded: str | None) -> bool:
+def delays_load_event(
+    of_type: ResourceType, method: str = "GET", sent: Pairs = (), recorded: str | None = None
+) -> bool:
     """Return True if an element or a frame made the request. The load event waits only for such requests
     (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's own requests.
     `of_type` is the result of `type_of`."""
     if recorded is not None:
         return of_type not in ("xhr", "other")
     destination = destination_of(sent)
-    return of_type != "xhr" if destination is None else destination not in _DESTINATIONS_WITHOUT_ELEMENT
+    if destination is not None:
+        return destination not in _DESTINATIONS_WITHOUT_ELEMENT
+    # Elements use only GET. Frames also send forms with POST, and like all navigations accept HTML.
+    accepts_html = "text/html" in (coerce.header(sent, "accept") or "").lower()
+    return of_type != "xhr" and (method == "GET" or accepts_html)
+
+
+def is_event_stream(mime: str, recorded: str | None = None) -> bool:
+    """Return True for server-sent events, which stay open, and for which the load event does not wait."""
+    return essence(mime) == "text/event-stream" or recorded == "eventsource"
 
 
 def destination_of(sent: Pairs) -> str | None:

@@ -55,6 +55,10 @@ def http_exchange(
         return None
     lower_sent, lower_got = coerce.lowered(sent), coerce.lowered(got)
     mime = kinds.mime_of("", lower_got)
+    if kinds.is_event_stream(mime):
+        notes.add("event_stream")
+        return None
+    of_type = kinds.type_of(url, mime, lower_sent)
     location = coerce.header(lower_got, "location") if is_redirect(status) else None
     referer = coerce.header(lower_sent, "referer")
     if body_is_empty(method, status):
@@ -65,7 +69,7 @@ def http_exchange(
         coding, got = "", [(name, value) for name, value in got if name.lower() != "content-encoding"]
     return Exchange(
         url=url,
-        type=kinds.type_of(url, mime, lower_sent),
+        type=of_type,
         method=method,
         status=status,
         mime=mime,
@@ -81,6 +85,7 @@ def http_exchange(
         freshness=freshness_of(method, status, lower_got, None),
         http=http,
         navigated=kinds.destination_of(lower_sent) == "document",
+        delays_load_event=kinds.delays_load_event(of_type, method, lower_sent),
     )
 
 

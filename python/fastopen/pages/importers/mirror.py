@@ -7,6 +7,7 @@ import mimetypes
 import posixpath
 import re
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,7 @@ _SCRIPT: Final = re.compile(
 def holds(folder: Path) -> bool:
     """Return True if the folder contains a folder named like a host, or an `index.htm*` file."""
     documents = (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
-    return any(_host_folders(folder)) or any(documents)
+    return any(_host_folders(folder, folder.resolve())) or any(documents)
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
@@ -59,11 +60,15 @@ def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = si
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
-def page_in_mirror(folder: Path, url: str, *, lenient: bool = False) -> ImportedPage | None:
-    """Return the page that a mirror has for a URL, or None. Raises InputError."""
+def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
+    """Read a mirror, and return a function that returns its page for a URL, or None. Raises InputError."""
     mirror = _read(folder, lenient, silent)
-    known = mirror.lookup(url)
-    return _pages(mirror, folder, (known,))[0] if known is not None else None
+
+    def find(url: str) -> ImportedPage | None:
+        known = mirror.lookup(url)
+        return _pages(mirror, folder, (known,))[0] if known is not None else None
+
+    return find
 
 
 def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
@@ -73,10 +78,8 @@ def _read(folder: Path, lenient: bool, progress: Progress) -> _Mirror:
     own_name = inside.name if _is_host(inside.name) else "mirror.example"
     files = [
         (f"{scheme}://{host.name if host != folder else own_name}/", host, path)
-        for scheme, host in _host_folders(folder) or [("http", folder)]
-        for path in sorted(host.rglob("*"))
-        # Symbolic links to files outside the mirror are left out.
-        if path.is_file() and path.resolve().is_relative_to(inside)
+        for scheme, host in _host_folders(folder, inside) or [("http", folder)]
+        for path in sorted(_files(host, inside))
     ]
     for number, (origin, host, path) in enumerate(files, start=1):
         try:
@@ -103,13 +106,22 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
     )
 
 
-def _host_folders(folder: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme."""
+def _files(host: Path, inside: Path) -> Iterator[Path]:
+    """Yield the files of a host, except symbolic links to files that are not `inside` the mirror."""
+    for path in host.rglob("*"):
+        budget.work(budget.NAME_STEPS)
+        if path.is_file() and path.resolve().is_relative_to(inside):
+            yield path
+
+
+def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
+    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme.
+    Symbolic links to folders that are not `inside` the mirror are left out."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
-            found += [(inner.name, host) for _, host in _host_folders(inner)]
-        elif _is_host(inner.name):
+            found += [(inner.name, host) for _, host in _host_folders(inner, inside)]
+        elif _is_host(inner.name) and inner.resolve().is_relative_to(inside):
             found.append(("http", inner))
     return found
 
@@ -160,7 +172,7 @@ class _Mirror:
         mime = _mime(url, data)
         stored = self.store.add(data) if data else None
         recorded, coding = stored, ""
-        notes = Notes(local=1)
+        of_type, notes = kinds.type_of(url, mime), Notes(local=1)
         if len(data) >= _LEAST_PACKED and _TEXT.search(mime):
             packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
             packed = packer.compress(data) + packer.flush()
@@ -168,13 +180,14 @@ class _Mirror:
             notes.add("compressed")
         return Exchange(
             url=url,
-            type=kinds.type_of(url, mime),
+            type=of_type,
             mime=mime,
             coding=coding,
             body_bytes=recorded.length if recorded is not None else 0,
             recorded=recorded,
             text=stored,
             head=head_of(200, [("Content-Type", mime), ("Content-Encoding", coding)]),
+            delays_load_event=kinds.delays_load_event(of_type),
             notes=notes,
         )
 

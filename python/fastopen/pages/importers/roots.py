@@ -73,16 +73,22 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
     return named
 
 
+def listed(graph: Graph, pages: Sequence[str]) -> list[int]:
+    """Return the index of the first exchange of each URL that was recorded, or of the redirect that led to
+    it. Recorders list a page by the URL after redirects."""
+    return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
+
+
 def navigated_or_first(graph: Graph) -> list[int]:
     """Return the indices of navigations (Sec-Fetch-Dest), or else that of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
-    return _navigated(graph) or [_head(graph, first)]
+    return _navigated(graph) or _heads(graph, [first])
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
     """Return the indices of navigations, or else of the document that leads to the most exchanges. Used for
     recordings in which the order of exchanges is unknown."""
-    return _navigated(graph) or [_head(graph, _by_reach(graph)[0][1])]
+    return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def all_wide(graph: Graph) -> list[int]:
@@ -117,16 +123,20 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 
-def _head(graph: Graph, index: int) -> int:
-    """Return the index of the first redirect that led to this exchange; this exchange's index if none did."""
+def _heads(graph: Graph, found: Sequence[int]) -> list[int]:
+    """Return the index of the first redirect that led to each exchange in `found`, but not through another
+    exchange in `found`; the index of the exchange itself if no redirect led to it."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i
         for i, e in reversed(list(enumerate(exchanges)))
-        if e.location is not None and e.wants_content
+        if e.location is not None and e.wants_content and e.type not in _PARTS
     }
-    seen = {index}
-    while (before := by_target.get(exchanges[index].url)) is not None and before not in seen:
-        index = before
-        seen.add(index)
-    return index
+    heads: dict[int, None] = {}
+    taken = set(found)
+    for index in found:
+        while (before := by_target.get(exchanges[index].url)) is not None and before not in taken:
+            index = before
+            taken.add(index)
+        heads[index] = None
+    return list(heads)

@@ -49,7 +49,7 @@ def page_with_times(
     network_times = tuple(_network_times(ordered))
     notes["preflight"] += sum(one.is_preflight for one in ordered)
     notes["not_modified"] += sum(one.status == 304 for one in ordered)
-    servers = _Servers(ordered, network_times, known=head.network is not None)
+    servers = _Servers(ordered, network_times, head)
     ends = chains.ends(ordered)
     fired_at = _fired(ordered, ends, load_at)
     phases: list[Phase] = []
@@ -72,7 +72,7 @@ def page_with_times(
             way=way,
             processing_us=_us(processing),
             phase=phases[-1],
-            think_us=_us(servers.thinking(index, one.at.wait or 0.0, round_trip)),
+            think_us=_us(servers.thinking(index, round_trip)),
             send_us=_us(servers.sending(index, round_trip)),
         )
     ended = max(one.at.end for one, phase in zip(ordered, phases, strict=True) if phase == "load")
@@ -282,27 +282,34 @@ class _Servers:
     """Estimates server think and send times in ms from the rate of the recording's link."""
 
     def __init__(
-        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], *, known: bool = False
+        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: PageHead
     ) -> None:
-        """Estimate the link's rate. If the network is `known`, `thinking` does not subtract time on the link,
+        """Estimate the link's rate. If the network is known, `thinking` does not subtract time on the link,
         because calibration over that network subtracts it."""
-        self._hosts = [one.host for one in entries]
+        self._entries = entries
         self._exchanges = exchanges
-        self._filled = None if known else link_bit_per_s(exchanges, _WINDOW_MS)
+        self._up = head.up_bit_per_s
+        self._filled = None if head.network is not None else link_bit_per_s(exchanges, _WINDOW_MS)
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
-    def thinking(self, index: int, wait_ms: float, round_trip_ms: float) -> float:
-        """Return the server think time of an exchange: its wait minus a round trip. On a multiplexed
-        connection over a full link, the response may have waited for other responses from its host. The time
-        that the link needed to carry them is also subtracted if it is at least half of the remaining wait."""
-        thought = max(0.0, wait_ms - round_trip_ms)
-        one = self._exchanges[index]
+    def thinking(self, index: int, round_trip_ms: float) -> float:
+        """Return the server think time of an exchange: its wait minus a round trip and the upload.
+
+        On a multiplexed connection over a full link, the response may have waited for other responses from
+        its host. The time that the link needed to carry them is also subtracted if it is at least half of the
+        remaining wait."""
+        entry, one = self._entries[index], self._exchanges[index]
+        # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
+        rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms
+        upload_ms = max(rounds_ms, entry.request_body_bytes * 8000 / self._up if self._up else 0.0)
+        network_ms = round_trip_ms + max(0.0, upload_ms - entry.at.send)
+        thought = max(0.0, (entry.at.wait or 0.0) - network_ms)
         if self._filled is None or not one.multiplexed:
             return thought
         others = (
             _overlap(other, one.sent, one.first_byte) * other.received_bytes
             for number, other in enumerate(self._exchanges)
-            if number != index and self._hosts[number] == self._hosts[index] and other.multiplexed
+            if number != index and self._entries[number].host == entry.host and other.multiplexed
         )
         carried_ms = sum(others) * 8000 / self._filled
         return max(0.0, thought - carried_ms) if carried_ms >= _EXPLAINED_SHARE * thought else thought

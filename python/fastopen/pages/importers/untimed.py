@@ -1,15 +1,17 @@
 """Build pages from recordings without times: find roots, the exchanges of each page, and initiators."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fastopen.common.errors import InputError
+from fastopen.pages.importers import kinds
 from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_size, page_of
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import navigated_or_first
-from fastopen.pages.model import MAX_ALTERNATIVES
+from fastopen.pages.importers.roots import listed, navigated_or_first
+from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
 
 # Types of resources that documents seldom refer to. Without any reference, ASKERS decides the initiator.
@@ -39,8 +41,7 @@ def pages_of(
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
-    found = [graph.by_url[url][0] for url in dict.fromkeys(roots) if url in graph.by_url]
-    heads = found or find_roots(graph)
+    heads = listed(graph, roots) or find_roots(graph)
     grown = [graph.reached(head) for head in heads]
     if complete:
         _share_out(graph, heads, grown)
@@ -81,9 +82,9 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is a stylesheet or document of the page, or else by type."""
+    """Guess the initiator: the Referer if it is code of the page, or else by type."""
     for named in graph.by_url.get(exchange.referer or "", ()):
-        if named in edges and graph.exchanges[named].type in ("stylesheet", "document"):
+        if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
     askers = ASKERS.get(exchange.type, OTHER_ASKERS)
     wanted = askers[0] if exchange.type in _SELDOM_NAMED else "document"
@@ -105,4 +106,23 @@ def _page(
     notes["encoded"] += len(graph.unreadable & edges.keys())
     notes["choices"] += len(alternatives)
     notes.add("times")
+    edges = _with_phases(graph.exchanges, edges)
     return page_of(graph.exchanges, edges, name, source, notes, alternatives=alternatives)
+
+
+def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
+    """Return the edges with phase `async` for the exchanges that the load event does not wait for. A type in
+    markup or a stylesheet decides, or else the exchange. A redirect has the phase of its target, because its
+    own MIME type is arbitrary. The root is in `load`."""
+    found = dict(edges)
+    phases: dict[int | None, Phase] = {}
+    for index, edge in reversed(edges.items()):
+        if edge.type is None and edge.way != "referenced":
+            waited_for = exchanges[index].delays_load_event
+        else:
+            waited_for = edge.type not in ("xhr", "other")
+        phase = phases.get(index, "load" if waited_for else "async") if edge.by is not None else "load"
+        found[index] = replace(edge, phase=phase)
+        if edge.way == "redirected":
+            phases[edge.by] = phase
+    return found

@@ -15,6 +15,7 @@ from typing import Final
 from fastopen.common import json_memory
 from fastopen.common.errors import InputError
 from fastopen.common.temporary import temporary_file
+from fastopen.pages import budget
 from fastopen.pages import url as urls
 from fastopen.pages.bodies import RecordedBodies
 from fastopen.pages.budget import copy_within, read_whole
@@ -120,6 +121,7 @@ def _read(
 ) -> None:
     """Read one WARC of the ZIP into `archive`, through a temporary file because the WARC reader needs random
     access. Raises InputError if the WARC is damaged; with `lenient`, the part before the damage is read."""
+    budget.work(budget.ENTRY_STEPS)
     with temporary_file() as file:
         try:
             with container.open(name) as packed:

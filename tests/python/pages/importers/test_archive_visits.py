@@ -131,12 +131,14 @@ def test_a_target_that_is_an_address_is_found_under_the_host_that_was_asked_for(
     assert load_pages([path])[0].page.url == url
 
 
-def exchange(method: str, url: str, answer: str, mime: str, body: bytes = b"", to: str = "") -> bytes:
-    """Return the records of a request and its response; `to`: a Location."""
+def exchange(
+    method: str, url: str, answer: str, mime: str, body: bytes = b"", to: str = "", sent: tuple[str, ...] = ()
+) -> bytes:
+    """Return the records of a request and its response; `to`: a Location; `sent`: fields of the request."""
     path = "/" + url.split("/", 3)[3]
     lines = [answer, f"Content-Type: {mime}", *([f"Location: {to}"] if to else [])]
     more = f"WARC-Concurrent-To: <urn:uuid:request-{method}{url}>\r\n"
-    asked = record("request", url, [f"{method} {path} HTTP/1.1"], name=f"request-{method}{url}")
+    asked = record("request", url, [f"{method} {path} HTTP/1.1", *sent], name=f"request-{method}{url}")
     return asked + record("response", url, lines, body, more, name=f"response-{method}{url}")
 
 
@@ -169,3 +171,42 @@ def test_a_frame_that_was_recorded_first_is_not_the_page(tmp_path: Path) -> None
     frame = Answer("http://a.test/f.html", b"<p>a frame</p>", "text/html", referer="http://a.test/")
     (page,) = urls(tmp_path, frame, answer("http://a.test/", "text/html", b"<iframe src=/f.html></iframe>"))
     assert page == ["/", "/f.html"]
+
+
+@pytest.mark.parametrize(
+    ("method", "mime", "sent", "phases"),
+    [
+        ("GET", "application/json", (), ["async"]),
+        ("GET", "text/html", ("Sec-Fetch-Dest: empty", "Sec-Fetch-Mode: cors"), ["async"]),
+        ("GET", "text/html", ("Sec-Fetch-Dest: iframe",), ["load"]),
+        ("GET", "image/gif", (), ["load"]),
+        ("POST", "image/gif", ("Accept: */*",), ["async"]),
+        ("POST", "text/html", ("Accept: text/html,*/*;q=0.8",), ["load"]),
+        ("GET", "text/event-stream", (), []),
+    ],
+)
+def test_the_load_event_waits_only_for_requests_of_elements_and_frames(
+    tmp_path: Path, method: str, mime: str, sent: tuple[str, ...], phases: list[str]
+) -> None:
+    root = exchange("GET", "http://a.test/", "HTTP/1.1 200 OK", "text/html", b"<p>a page")
+    sent += ("Referer: http://a.test/",)
+    path = tmp_path / "x.warc"
+    path.write_bytes(root + exchange(method, "http://a.test/x", "HTTP/1.1 200 OK", mime, b"...", sent=sent))
+    assert [one.phase for one in load_pages([path])[0].page.resources[1:]] == phases
+
+
+def test_markup_decides_before_the_type_of_a_response_and_a_redirect_is_its_target(tmp_path: Path) -> None:
+    text = b"<img src=/i.json><link rel=preload as=fetch href=/p><script>fetch('/some-data')</script>"
+    records = [
+        exchange("GET", "http://a.test/", "HTTP/1.1 302 Found", "text/html", to="http://a.test/home"),
+        exchange("GET", "http://a.test/home", "HTTP/1.1 200 OK", "text/html", text),
+        exchange("GET", "http://a.test/i.json", "HTTP/1.1 200 OK", "application/json", b"{}"),
+        exchange("GET", "http://a.test/p", "HTTP/1.1 200 OK", "text/html", b"..."),
+        exchange("GET", "http://a.test/some-data", "HTTP/1.1 302 Found", "text/html", to="http://a.test/d"),
+        exchange("GET", "http://a.test/d", "HTTP/1.1 200 OK", "application/json", b"{}"),
+    ]
+    path = tmp_path / "x.warc"
+    path.write_bytes(b"".join(records))
+    phases = {one.url[13:]: one.phase for one in load_pages([path])[0].page.resources}
+    load = dict.fromkeys(("/", "/home", "/i.json"), "load")
+    assert phases == load | dict.fromkeys(("/p", "/some-data", "/d"), "async")

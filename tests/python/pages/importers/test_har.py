@@ -210,6 +210,13 @@ class TestInitiators:
             ("GET", None), ("GET", 0), ("OPTIONS", 1), ("GET", 2),
         ]  # fmt: skip
 
+    def test_a_module_asks_for_what_names_it_as_referer(self) -> None:
+        module = entry("http://a.test/m.js", 100) | kind("script")
+        refers = [{"name": "Referer", "value": "http://a.test/m.js"}]
+        imported = entry("http://b.test/n.js", 300, request={"headers": refers}) | kind("script")
+        other = entry("http://a.test/o.js", 120) | kind("script")
+        assert self.initiators(ROOT, module, other, imported) == [None, 0, 0, 1]
+
     def test_fonts_come_from_the_stylesheet_that_names_them(self) -> None:
         style = entry("http://a.test/s.css", 100) | kind("stylesheet")
         refers = [{"name": "Referer", "value": "http://a.test/s.css"}]
@@ -249,6 +256,27 @@ class TestInitiators:
         assert said(page, "initiators inferred from time and type: 1")
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("b.test.", ["b.test"]),
+        ("_b_.test", ["_b_.test"]),
+        ("r3---sn-b.test", ["r3---sn-b.test"]),
+        ("x" * 63 + ".test", ["x" * 63 + ".test"]),
+        ("x" * 64 + ".test", []),
+        ("-b.test", []),
+        ("b-.test", []),
+        ("b..test", []),
+        ("b.test..", []),
+    ],
+)
+def test_a_host_that_dns_and_tls_refuse_is_left_out(scheme: str, host: str, found: list[str]) -> None:
+    page = one_page(ROOT, entry(f"{scheme}://{host}/x", 100)).page
+    assert [one.host for one in page.resources[1:]] == found
+    assert said(page, "no valid host or port: 1") == (not found)
+
+
 class TestPages:
     def test_each_page_of_a_file_becomes_one(self) -> None:
         pages = [{"id": name, "startedDateTime": at(0)} for name in ("one", "empty", "two")]
@@ -269,6 +297,21 @@ class TestPages:
         first, second = import_har({"log": {"pages": pages, "entries": entries}}, "my.har")
         assert [r.host for r in first.page.resources] == ["a.test", "a.test"]
         assert [r.host for r in second.page.resources] == ["b.test", "b.test"]
+
+    def test_of_several_pages_with_one_id_an_entry_belongs_to_the_one_loading_then(self) -> None:
+        pages = [{"id": "p", "startedDateTime": at(ms), "title": ""} for ms in (0, 3000)]
+        entries = [entry(f"http://{host}.test/", ms) for host, ms in (("a", 0), ("b", 3000))]
+        entries.append(entry("http://a.test/x", 500))
+        log = {"pages": pages, "entries": [one | {"pageref": "p"} for one in entries]}
+        first, second = import_har({"log": log}, "my.har")
+        assert [r.url for r in first.page.resources] == ["http://a.test/", "http://a.test/x"]
+        assert [r.url for r in second.page.resources] == ["http://b.test/"]
+
+    def test_an_entry_with_a_transfer_is_of_no_cache(self) -> None:
+        zero = {"connect": 0, "send": 0, "wait": 0, "receive": 0}
+        sizes = {"_transferSize": 700, "bodySize": -1}
+        found = one_page(ROOT, entry("http://a.test/x", 100, response=sizes, timings=zero, time=0))
+        assert len(found.page.resources) == 2
 
 
 class TestErrors:
@@ -431,6 +474,6 @@ def test_pages_of_several_navigations_count_what_was_found_of_their_own_requests
     pages = import_har(har(first, second, on_load=200), "my.har")
     known, unknown = (one.page.notes for one in pages)
     assert any(note.startswith("the recorded load event came 200 ms") for note in known)
-    assert "the file has no time of the load event: every resource counts to the load" in unknown
+    assert "the file has no time of the load event: it waits for all elements and frames" in unknown
     assert not any(note.startswith("the recorded load event") for note in unknown)
     assert not any(note.startswith("hosts without a recorded connection") for note in known)

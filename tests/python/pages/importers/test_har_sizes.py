@@ -24,6 +24,9 @@ class TestSizes:
         [
             ({"headers": [{"name": "content-length", "value": "640"}]}, 640),
             ({"_transferSize": 850}, 700),
+            ({"_transferSize": 850, "headers": [{"name": "content-length", "value": "9000"}]}, 700),
+            ({"_transferSize": 700, "headers": [{"name": "content-length", "value": "640"}]}, 640),
+            ({"_transferSize": 100, "headers": [{"name": "content-length", "value": "640"}]}, 640),
             ({"content": {"size": 900, "compression": 300}}, 600),
             ({"content": {"size": 900}}, 900),
             ({"content": {"size": 900}, "headers": [{"name": "Content-Encoding", "value": "br"}]}, 300),

@@ -29,6 +29,15 @@ class TestTimes:
         page = one_page(entry("https://a.test/", time=120, timings=timings)).page
         assert page.resources[0].server_think_us == 30_000
 
+    @pytest.mark.parametrize(("send", "think_us"), [(0, 190_000), (15, 205_000), (100, 230_000)])
+    def test_an_upload_that_the_network_explains_is_no_think_time(self, send: int, think_us: int) -> None:
+        # 100,000 bytes need two more round trips of 20 ms than a first window of ten segments.
+        sent = {"method": "POST", "bodySize": 100_000}
+        upload = entry(
+            "http://a.test/up", 200, request=sent, timings={"connect": -1, "send": send, "wait": 250}
+        )
+        assert one_page(ROOT, upload).page.resources[1].server_think_us == think_us
+
     def test_think_time_is_never_negative(self) -> None:
         page = one_page(
             entry("http://a.test/", timings={"connect": 500, "wait": 50}),

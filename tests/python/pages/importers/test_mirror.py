@@ -135,6 +135,33 @@ def test_a_url_is_found_in_a_mirror_that_is_given_as_library(tmp_path: Path) -> 
     assert initiators(found) == EXPECTED
 
 
+def test_a_list_reads_a_mirror_only_once(tmp_path: Path) -> None:
+    write(mirror(tmp_path / "my"), "a.test/large", b"." * 300_000)
+    (tmp_path / "my.pages").write_text("a.test/\nframe.test/f.html\n" * 9)
+    found = load_pages([tmp_path / "my.pages"], [tmp_path / "my"], max_unpacked=1_000_000)
+    assert [one.page.url for one in found[:2]] == ["http://a.test/", "http://frame.test/f.html"]
+    assert len(found) == 18
+
+
+@pytest.mark.parametrize("name", ["b.test", "http/b.test"])
+def test_a_symbolic_link_out_of_the_mirror_is_not_followed(tmp_path: Path, name: str) -> None:
+    mirror(tmp_path / "my" / name.removesuffix("b.test"))
+    write(tmp_path, "secret/one.png", b"...")
+    for number in range(500):
+        (tmp_path / "secret" / f"{number}").mkdir()
+    (tmp_path / "my" / name).symlink_to(tmp_path / "secret")
+    (found,) = load_pages([tmp_path / "my"], max_unpacked=2000 * 512)
+    assert initiators(found) == EXPECTED
+
+
+def test_folders_of_a_mirror_cost_work(tmp_path: Path) -> None:
+    write(tmp_path, "a.test/index.html", b"<p>")
+    for number in range(500):
+        (tmp_path / "a.test" / f"{number}").mkdir()
+    with pytest.raises(InputError, match="takes more work"):
+        load_pages([tmp_path], max_unpacked=1000 * 512)
+
+
 def test_a_folder_of_something_else_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path, "notes.txt", b"hello")
     with pytest.raises(InputError, match=r"holds no HAR.* website mirror or Mahimahi recording"):

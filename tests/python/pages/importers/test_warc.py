@@ -188,6 +188,11 @@ def test_what_nothing_names_is_asked_for_by_what_its_referer_says(tmp_path: Path
     assert said(found, "only from the Referer: 1")
 
 
+def test_a_module_asks_for_what_names_it_as_referer(tmp_path: Path) -> None:
+    module = Answer("http://b.test/7831", b"", "text/javascript", referer="http://cdn.test/app.js")
+    assert initiators(imported(tmp_path, archive([*site(), module])))[module.url] == module.referer
+
+
 def damaged(data: bytes) -> tuple[bytes, int]:
     """Return the archive with bytes of its middle record overwritten, and the offset of that record."""
     members = [i for i in range(len(data)) if data[i : i + 3] == b"\x1f\x8b\x08"]
@@ -264,6 +269,27 @@ def test_a_wacz_has_a_page_for_each_url_that_it_lists(tmp_path: Path) -> None:
     # Pages load with an empty cache, so a resource of both pages is in both.
     assert [r.url for r in second.page.resources] == ["http://a.test/other.html", "http://a.test/pic/one.png"]
     assert (first.page.name, second.page.name) == ("my#1", "my#2")
+
+
+@pytest.mark.parametrize(
+    ("urls", "roots"),
+    [(["http://a.test/"], ["/old"]), (["http://a.test/", "http://a.test/old"], ["/", "/old"])],
+)
+def test_a_page_listed_by_the_url_after_redirects_begins_with_its_redirects(
+    tmp_path: Path, urls: list[str], roots: list[str]
+) -> None:
+    pages = load_pages([wacz(tmp_path, "\n".join(json.dumps({"url": url}) for url in urls))])
+    assert [one.page.url.removeprefix("http://a.test") for one in pages] == roots
+
+
+def test_empty_members_of_a_wacz_cost_work(tmp_path: Path) -> None:
+    file, limit = wacz(tmp_path, ""), 10_000 * 512
+    load_pages([file], max_unpacked=limit)
+    with zipfile.ZipFile(file, "a") as out:
+        for number in range(100):
+            out.writestr(f"archive/{number}.warc", b"")
+    with pytest.raises(InputError, match="takes more work"):
+        load_pages([file], max_unpacked=limit)
 
 
 def test_a_wacz_that_lists_nothing_has_the_page_of_its_archive(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ _VERSIONS: Final[tuple[tuple[re.Pattern[str], HttpVersion], ...]] = (
 )
 _ONE_AT_A_TIME: Final = re.compile(r"^(http/)?1\.(?P<minor>[01])$", re.IGNORECASE)
 _MAX_STACK: Final = 200
+# URLs that browsers accept, also if neither DNS nor TLS accepts the host, such as `-a.test`.
+_NAMED_HOST: Final = re.compile(r"\s*https?://[\w.-]+([:/?#]|\s*\Z)", re.IGNORECASE)
 
 
 def read_entry(
@@ -62,6 +64,9 @@ def read_entry(
         return None
     written = parts.request["url"]
     url = urls.cleaned(written)
+    if url is None and _NAMED_HOST.match(written):
+        notes.add("no_host")
+        return None
     if url is None:
         raise InputError(f"{written[:80]!r} is not a valid URL", f"{place}.request.url")
     guessed = Notes()
@@ -101,7 +106,7 @@ def read_entry(
         document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
         base_page=raw.get("_is_base_page") in (True, "true", 1),
         embedded=is_frame or asked_by in ("script", "parser"),
-        delays_load_event=kinds.delays_load_event(of_type, sent, recorded),
+        delays_load_event=kinds.delays_load_event(of_type, method, sent, recorded),
         pushed=pushed,
         connection=_connection(raw),
         order=order,
@@ -136,16 +141,15 @@ def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> s
         return "websocket"
     if not 200 <= status <= 599 or method == "CONNECT":
         return "failed"
-    mime = kinds.essence(coerce.text(parts.content.get("mimeType")))
-    # Server-sent events stay open, and the load event does not wait for them.
-    if mime == "text/event-stream" or recorded == "eventsource":
+    mime = kinds.mime_of(coerce.text(parts.content.get("mimeType")), parts.got)
+    if kinds.is_event_stream(mime, recorded):
         return "event_stream"
     declared = (
         coerce.text(coerce.mapping(parts.request.get("postData")).get("mimeType")),
         *(coerce.header(fields, "content-type") or "" for fields in (parts.sent, parts.got)),
     )
     # The browser checked a certificate, using OCSP, a CRL or an issuer's certificate.
-    return "certificate" if _CERTIFICATE_CHECKS & {mime, *map(kinds.essence, declared)} else None
+    return "certificate" if _CERTIFICATE_CHECKS & {*map(kinds.essence, (mime, *declared))} else None
 
 
 def _recorded_type(raw: Mapping[str, Any]) -> str | None:
@@ -206,6 +210,7 @@ def _times(
     found.tcp = _tcp(raw, timings, url, writer)
     found.connect = timings.get("connect") or 0.0
     found.tls = timings.get("ssl") or 0.0
+    found.send = timings.get("send") or 0.0
     found.wait = timings.get("wait")
     return found
 
@@ -307,6 +312,8 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
         return True
     if "cache" in coerce.text(raw.get("_fetchType")).lower():
         return True
+    if parts.transferred is not None:
+        return False
     headers = [coerce.number(side.get("headersSize")) for side in (parts.request, response)]
     spent = [coerce.number(value) for value in (raw.get("time"), *timings.values())]
     took_no_time = headers == [0, 0] and bool(timings) and all(value == 0 for value in spent)

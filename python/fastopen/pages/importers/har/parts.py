@@ -81,3 +81,6 @@ class Parts:
         self.timings = coerce.mapping(raw.get("timings"))
         kept = self.content.get("text")
         self.text = kept if isinstance(kept, StoredBody) else None
+        sizes = (self.response.get("_transferSize"), raw.get("_transferSize"), raw.get("_bytesIn"))
+        self.transferred = next(filter(None, map(coerce.size, sizes)), None)
+        """Size of the response with its headers as sent (Chrome, WebPageTest); None if unknown or 0."""

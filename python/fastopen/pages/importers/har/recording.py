@@ -3,10 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
+from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
@@ -31,6 +31,7 @@ _REASONS: Final = {
     "websocket": "opened a WebSocket",
     "event_stream": "opened an event stream",
     "scheme": "need no server",
+    "no_host": "have no valid host or port",
     "certificate": "checked certificates",
     "broken": "are broken",
 }
@@ -156,28 +157,30 @@ def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
     """Return the declared pages, or else the pages that entries name, or else one page. Also set
-    `members`."""
+    `members`. Of several pages with the id that an entry names, choose by time."""
     declared = log.get("pages")
-    pages: dict[str, PageHead] = {}
-    for page in declared if isinstance(declared, list) else ():
-        if isinstance(page, dict):
-            made = _head_of(page, str(len(pages)), writer)
-            pages.setdefault(made.id, made)
+    listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
-    if not pages:
-        pages = {ref: PageHead(ref) for ref in refs if ref is not None}
-    if not pages:
-        return [PageHead("", members=list(range(len(entries))))]
-    # The first of several pages with the same start is sorted last, so that bisection finds it.
-    listed = [(page.started, -number, page.id) for number, page in enumerate(pages.values())]
-    starts = sorted((started, number, name) for started, number, name in listed if started is not None)
+    pages = [_head_of(page, str(number), writer) for number, page in enumerate(listed)]
+    pages = pages or [PageHead(ref) for ref in dict.fromkeys(refs) if ref is not None] or [PageHead("")]
+    by_id = grouped((page.id, page) for page in pages)
+    # The first of several pages with the same start is last, so that bisection finds it.
+    in_time = sorted((page for page in reversed(pages) if page.started is not None), key=_start)
+    in_time_by_id = grouped((page.id, page) for page in in_time)
     for index, (entry, ref) in enumerate(zip(entries, refs, strict=True)):
-        if ref is None or ref not in pages:
+        if ref is not None and ref in by_id:
+            named, started = by_id[ref], in_time_by_id.get(ref, ())
+        else:
+            named, started = pages, in_time
             if len(pages) > 1 or ref is not None:
                 notes.add("no_pageref" if ref is None else "pageref")
-            ref = _at_that_time(starts, entry) or next(iter(pages))
-        pages[ref].members.append(index)
-    return list(pages.values())
+        page = named[0] if len(named) == 1 else _at_that_time(started, entry) or named[0]
+        page.members.append(index)
+    return pages
+
+
+def _start(page: PageHead) -> float:
+    return page.started or 0.0
 
 
 def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
@@ -214,11 +217,11 @@ def _pageref(entry: object) -> str | None:
     return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
 
 
-def _at_that_time(starts: Sequence[tuple[float, int, str]], entry: object) -> str | None:
-    """Return the id of the page that started last before the entry; None if no page started before it."""
+def _at_that_time(pages: Sequence[PageHead], entry: object) -> PageHead | None:
+    """Return the page that started last before the entry; None if no page started before it."""
     start = coerce.moment_ms(coerce.mapping(entry).get("startedDateTime"))
-    number = 0 if start is None else bisect_right(starts, start + _PAGE_SLACK_MS, key=itemgetter(0))
-    return starts[number - 1][2] if number else None
+    number = 0 if start is None else bisect_right(pages, start + _PAGE_SLACK_MS, key=_start)
+    return pages[number - 1] if number else None
 
 
 def _read(

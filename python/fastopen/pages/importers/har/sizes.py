@@ -129,19 +129,16 @@ def _body(parts: Parts, notes: Notes) -> int:
 
 
 def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Return Content-Length (`length`), or else estimate the body's size from the transfer or content
-    size."""
+    """Return Content-Length (`length`), or the size of a shorter transfer, which was cancelled. Without
+    Content-Length, estimate the body's size from the transfer or content size."""
+    if parts.transferred is not None:
+        headers = coerce.size(parts.response.get("headersSize")) or _written(parts.got) + 17
+        if length is None or headers < parts.transferred < length:
+            notes.add("body_transfer")
+            return max(0, parts.transferred - headers)
     if length is not None:
         notes.add("body_length")
         return length
-    response, entry = parts.response, parts.entry
-    for value in (response.get("_transferSize"), entry.get("_transferSize"), entry.get("_bytesIn")):
-        transferred = coerce.size(value)
-        if transferred:
-            notes.add("body_transfer")
-            return max(
-                0, transferred - (coerce.size(response.get("headersSize")) or _written(parts.got) + 17)
-            )
     if whole:
         # If old versions of Chrome do not know how much compression saved, they write more than the content.
         saved = coerce.size(parts.content.get("compression")) or 0
