@@ -76,7 +76,7 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 def navigated_or_first(graph: Graph) -> list[int]:
     """Return the indices of navigations (Sec-Fetch-Dest), or else that of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
-    return _navigated(graph) or [_head(graph, first)]
+    return _navigated(graph) or [_head(graph, first, in_order=True)]
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
@@ -117,13 +117,14 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 
-def _head(graph: Graph, index: int) -> int:
-    """Return the index of the first redirect that led to this exchange; this exchange's index if none did."""
+def _head(graph: Graph, index: int, *, in_order: bool = False) -> int:
+    """Return the index of the first redirect that led to this exchange; this exchange's index if none did. If
+    the exchanges are `in_order`, a redirect that was recorded after its target did not lead to it."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i
         for i, e in reversed(list(enumerate(exchanges)))
-        if e.location is not None and e.wants_content
+        if e.location is not None and e.wants_content and not (in_order and i > index)
     }
     seen = {index}
     while (before := by_target.get(exchanges[index].url)) is not None and before not in seen:
