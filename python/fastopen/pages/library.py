@@ -29,6 +29,8 @@ HAR_SUFFIXES = (".har", ".har.gz")
 MAX_LIST_CHARACTERS = 16 * 2**20
 # Common Log Format and similar formats: `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" ...`.
 _ACCESS_LOG = re.compile(r"[^\s]{1,255} [^\s]{1,255} [^\s]{1,255} \[\d\d/\w{3}/\d{4}:")
+# JSON in a call of a function, which pages load as a script: `onInputData({"log": ...`.
+_JSONP = re.compile(r"\s*[\w$.]{1,99}\s*\(\s*[{\[]")
 # The error about a list names at most this many URLs without a page.
 NAMED = 10
 RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
@@ -174,6 +176,8 @@ def _reject_foreign(text: str, path: Path) -> None:
     if _ACCESS_LOG.match(text):
         remedy = "save the page as a HAR in a browser, or record it with fastopen record URL"
         raise InputError("is a server's access log, not a page", str(path), remedy)
+    if _JSONP.match(text):
+        raise InputError("is JSONP, not JSON", str(path), "remove the function call around the HAR")
     if text.startswith("filedesc://"):
         message = "is an ARC, the format before WARC"
         raise InputError(message, str(path), f"convert it: warcio recompress {path.name} FILE.warc.gz")

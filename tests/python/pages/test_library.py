@@ -124,6 +124,7 @@ def test_a_list_in_a_library_is_not_read_as_a_page(tmp_path: Path) -> None:
             "a server's access log, not a page",
         ),
         (b"PK\x00\x01", "is a binary file"),
+        (b'onInputData({"log": {}});', "is JSONP"),
         (b"# nothing\n", "has no URL"),
         (b"two words\n", "line 1: 'two words' is not"),
         (b'{"log": }', "line 1 column 9: malformed JSON"),
@@ -213,3 +214,14 @@ def test_a_har_that_its_recorder_zipped_is_read_under_the_zips_name(tmp_path: Pa
         container.writestr("a.css", "a{}")
     with pytest.raises(InputError, match="holds no recording"):
         load_pages([path])
+
+
+@pytest.mark.parametrize("names", [["a.har", "b.har"], ["a.wacz"], ["a.WACZ", "b.wacz"]])
+def test_a_zip_of_recordings_is_to_be_unpacked(tmp_path: Path, names: list[str]) -> None:
+    path = tmp_path / "crawl.wacz"
+    with zipfile.ZipFile(path, "w") as container:
+        for name in names:
+            container.writestr(name, "x")
+    with pytest.raises(InputError) as raised:
+        load_pages([path])
+    assert "unpack it" in raised.value.remedy

@@ -11,6 +11,8 @@ Pairs = Sequence[tuple[str, str]]
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _YEAR_9999_MS: Final = 253_402_300_000_000.0
+# Smaller numbers are seconds since 1970, as some proxies write them. In ms, they would be before 1973.
+_LEAST_MS: Final = 1e11
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -68,9 +70,12 @@ def header(fields: Pairs, name: str) -> str | None:
 
 
 def moment_ms(value: object) -> float | None:
-    """Parse a time (ms since 1970, or a date in ISO 8601 or RFC 5322) into ms since 1970; None if invalid."""
+    """Parse a time (ms or s since 1970, or a date in ISO 8601 or RFC 5322) into ms since 1970; None if
+    invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
+        if found is not None and found < _LEAST_MS:
+            found *= 1000
         return found if found is not None and 0 < found < _YEAR_9999_MS else None
     if not isinstance(value, str):
         return None

@@ -24,6 +24,8 @@ from fastopen.pages.importers.unpack import is_coded
 from fastopen.pages.model import MAX_BYTES, HttpVersion, body_is_empty
 
 _METHODS: Final = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+# Crawlers request this path of each host first (RFC 9309), but browsers never do.
+_RULES_FOR_CRAWLERS: Final = "/robots.txt"
 # Number of bytes that are enough to detect if a body has a content coding.
 _BEGINNING_BYTES: Final = 4096
 
@@ -49,6 +51,9 @@ def http_exchange(
     method = method.upper()
     if url is None or method not in _METHODS:
         notes.add("no_http")
+        return None
+    if urls.target_of(url) == _RULES_FOR_CRAWLERS:
+        notes.add("robots")
         return None
     if not 200 <= status <= 599:
         notes.add("unanswered")

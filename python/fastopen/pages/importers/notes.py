@@ -13,6 +13,7 @@ SENTENCES: Final = {
     "scheme": "entries left out that need no server (data:, blob:, about:, extensions and the like): {n}",
     "no_http": "records left out that are not http or https requests: {n}",
     "no_host": "requests left out whose URL has no valid host or port: {n}",
+    "robots": "requests for robots.txt left out, which only crawlers make: {n}",
     "websocket": "WebSocket connections left out: {n}",
     "event_stream": "event streams left out, which stay open: {n}",
     "failed": "requests left out that failed, were blocked or got no final answer: {n}",

@@ -82,7 +82,7 @@ def listed(graph: Graph, pages: Sequence[str]) -> list[int]:
 def navigated_or_first(graph: Graph) -> list[int]:
     """Return the indices of navigations (Sec-Fetch-Dest), or else that of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
-    return _navigated(graph) or _heads(graph, [first])
+    return _navigated(graph) or _heads(graph, [first], in_order=True)
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
@@ -123,9 +123,10 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 
-def _heads(graph: Graph, found: Sequence[int]) -> list[int]:
+def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
     """Return the index of the first redirect that led to each exchange in `found`, but not through another
-    exchange in `found`; the index of the exchange itself if no redirect led to it."""
+    exchange in `found`; the index of the exchange itself if no redirect led to it. If the exchanges are
+    `in_order`, a redirect that was recorded after its target did not lead to it."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i
@@ -134,8 +135,11 @@ def _heads(graph: Graph, found: Sequence[int]) -> list[int]:
     }
     heads: dict[int, None] = {}
     taken = set(found)
-    for index in found:
+    for last in found:
+        index = last
         while (before := by_target.get(exchanges[index].url)) is not None and before not in taken:
+            if in_order and before > last:
+                break
             index = before
             taken.add(index)
         heads[index] = None

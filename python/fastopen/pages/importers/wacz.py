@@ -47,14 +47,14 @@ def import_pages(path: Path, *, lenient: bool = False, progress: Progress = sile
     try:
         with zipfile.ZipFile(path) as container:
             names = [n for n in container.namelist() if n.startswith("archive/") and ".warc" in n]
-            hars = [n for n in container.namelist() if n.lower().endswith(".har")]
-            if not names and len(hars) == 1:
-                # Some recorders, such as Playwright, zip a HAR with its bodies in separate files.
-                return _har(container, hars[0], str(path), lenient)
+            # Browsertrix zips the WACZs of a crawl, and Playwright a HAR with its bodies in separate files.
+            inner = [n for n in container.namelist() if n.lower().endswith((".har", ".wacz"))]
+            if not names and len(inner) == 1 and inner[0].lower().endswith(".har"):
+                return _har(container, inner[0], str(path), lenient)
             if not names:
-                if hars:
-                    remedy = "unpack it and pass the HARs"
-                    raise InputError(f"the ZIP holds {len(hars)} HARs", str(path), remedy)
+                if inner:
+                    remedy = "unpack it and pass these files"
+                    raise InputError(f"the ZIP holds {len(inner)} HAR or WACZ files", str(path), remedy)
                 message = "the ZIP holds no recording (archive/*.warc.gz or a HAR)"
                 raise InputError(message, str(path), _REMEDY)
             roots = _listed(container)

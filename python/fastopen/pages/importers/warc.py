@@ -154,21 +154,21 @@ class Archive:
     def _exchange(
         self, response: _Record, request: _Record | None, stored: StoredBody | None
     ) -> Exchange | None:
+        lost, notes = None, Notes()
         if request is None:
-            self.notes.add("no_request")
-        lost = None
+            notes.add("no_request")
         status, got = _status(response)
         if response.kind == "revisit" and status != 304:
             original = (response.get("WARC-Refers-To-Target-URI"), response.get("WARC-Refers-To-Date"))
             stored = self._bodies.get(response.get("WARC-Payload-Digest")) or self._bodies.get(original)
-            self.notes.add("revisit" if stored is not None else "revisit_lost")
+            notes.add("revisit" if stored is not None else "revisit_lost")
             if stored is None:
                 lost = coerce.size(coerce.header(coerce.lowered(got), "content-length")) or 0
         if response.head is None:
-            self.notes.add("no_head")
+            notes.add("no_head")
         # warcio takes the first word of the first line as the protocol. In a request, it is the method.
         method = "" if request is None or request.head is None else str(request.head.protocol)
-        return http_exchange(
+        made = http_exchange(
             _asked_url(response.url, request),
             method or "GET",
             status,
@@ -182,6 +182,9 @@ class Archive:
             lost_body_bytes=lost,
             http=_http_version(response),
         )
+        if made is not None:
+            self.notes.update(notes)
+        return made
 
     def pages(self, name: str, place: str, roots: Sequence[str] = ()) -> list[ImportedPage]:
         exchanges = self.exchanges()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fastopen.pages import load_pages
+from fastopen.pages.importers.notes import SENTENCES
 from pages.sites import Answer
 
 from .test_warc import archive
@@ -72,6 +73,19 @@ def test_documents_that_nothing_asks_for_are_other_pages(tmp_path: Path) -> None
     assert urls(tmp_path, *crawl) == [["http://s0.test/", "http://s0.test/i.png"]]
 
 
+def test_rules_for_crawlers_are_no_part_of_a_page(tmp_path: Path) -> None:
+    rules = [answer(f"http://{host}.test/robots.txt", "text/plain", b"User-agent: *") for host in "ab"]
+    root = answer("http://a.test/", "text/html", TEXT % b"")
+    assert urls(tmp_path, rules[0], root, rules[1], *PARTS) == [["/", "/s.css", "/a.js", "/i.png", "/f.ttf"]]
+
+
+def test_a_redirect_after_the_page_did_not_lead_to_it(tmp_path: Path) -> None:
+    root = answer("http://a.test/", "text/html", TEXT % b"")
+    redirect = answer("http://a.test/old", "text/html", b"", status=302, location="/")
+    assert urls(tmp_path, redirect, root)[0] == ["/old", "/"]
+    assert urls(tmp_path, root, redirect)[0] == ["/"]
+
+
 def test_a_link_to_a_redirect_leads_to_another_page(tmp_path: Path) -> None:
     answers = [
         answer("http://a.test/", "text/html", b"<a href=/go>x</a><img src=/i.png>"),
@@ -110,6 +124,15 @@ def test_an_archive_may_name_the_version_of_http(
     path = tmp_path / "x.warc"
     path.write_bytes(record("response", "https://a.test/", lines, b"<p>a page</p>", protocol))
     assert load_pages([path])[0].page.resources[0].http == http
+
+
+def test_records_that_are_left_out_add_no_other_notes(tmp_path: Path) -> None:
+    page = record("response", "http://a.test/", ["HTTP/1.1 200 OK", "Content-Type: text/html"], b"<p>x</p>")
+    lookup = record("resource", "dns:a.test", [], b"a.test. 60 IN A 192.0.2.1")
+    (tmp_path / "x.warc").write_bytes(lookup + page)
+    notes = set(load_pages([tmp_path / "x.warc"])[0].page.notes)
+    assert {SENTENCES["no_http"].format(n=1), SENTENCES["no_request"].format(n=1)} <= notes
+    assert SENTENCES["no_head"].format(n=1) not in notes
 
 
 @pytest.mark.parametrize(

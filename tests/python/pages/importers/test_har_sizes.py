@@ -45,6 +45,18 @@ class TestSizes:
         length = [{"name": "content-length", "value": "44300"}]
         assert self.body(response={"bodySize": 44723, "headersSize": -1, "headers": length}) == 44300
 
+    @pytest.mark.parametrize(
+        ("length", "text", "expected"),
+        [("300", "", 300), ("300", "x" * 9000, 300), (None, "x" * 9000, 3000), (None, "", 9000)],
+    )
+    def test_the_size_of_unpacked_content_is_not_that_of_the_body(
+        self, length: str | None, text: str, expected: int
+    ) -> None:
+        fields = [("content-encoding", "br"), *([("content-length", length)] if length else [])]
+        headers = [{"name": name, "value": value} for name, value in fields]
+        content = {"size": 9000, "text": text, "mimeType": "text/css"}
+        assert self.body(response={"bodySize": 9000, "content": content, "headers": headers}) == expected
+
     def test_http2_headers_are_sized_as_http1_text_without_pseudo_headers(self) -> None:
         fields = [{"name": ":path", "value": "/"}, {"name": "accept", "value": "*/*"}]
         request = {"httpVersion": "h2", "headersSize": 31, "headers": fields}

@@ -157,6 +157,7 @@ class TestTimes:
             "2024-05-01 10:00:00.100",
             "2024-05-01T10:00:00.100+0000",
             1714557600100,
+            1714557600.1,
         ],
     )
     def test_a_start_is_read_in_any_of_its_habits(self, moment: object) -> None:

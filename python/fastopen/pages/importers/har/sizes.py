@@ -118,12 +118,16 @@ def _body(parts: Parts, notes: Notes) -> int:
     # A recorded size of 0 is not plausible if there is content. `_objectSize` is a field of WebPageTest.
     named = (coerce.size(size) for size in (parts.response.get("bodySize"), parts.entry.get("_objectSize")))
     recorded = next((size for size in named if size or (size == 0 and empty)), None)
-    if recorded is None:
+    encoded = _is_encoded(parts.got)
+    # waterfall-tools writes the size of the unpacked content, which is also the size of the kept text.
+    # WebPageTest writes the packed size into both fields, so equal sizes do not suffice.
+    unpacked = encoded and recorded == whole
+    if recorded is None or (unpacked and parts.text is not None and parts.text.length == whole):
         return _guessed_body(parts, length, whole, notes)
     # Chrome's size includes the compressed headers of HTTP/2. Chunked bodies have no Content-Length.
-    if length is not None and length < recorded <= length + 4096:
+    if length is not None and length < recorded and (unpacked or recorded <= length + 4096):
         return length
-    if whole and not _is_encoded(parts.got) and whole < recorded <= whole + 4096:
+    if whole and not encoded and whole < recorded <= whole + 4096:
         return whole
     return recorded
 
