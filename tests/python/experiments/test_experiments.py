@@ -100,6 +100,13 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new:
         read_experiment(path)
 
 
+def test_a_host_without_quotes_is_a_host(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.toml"
+    file.write_text('pages = ["example"]\n[network.extra_rtt]\ncdn.A.test = "20ms"\n"b.test" = "5ms"\n')
+    (network, *_) = read_experiment(file).networks
+    assert network.host_extra_rtt_us == {"cdn.a.test": 20_000, "b.test": 5_000}
+
+
 def test_pages_are_all_that_a_file_needs(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path, 'pages = ["example"]'))
     assert (experiment.pages, experiment.seed, len(experiment.networks)) == (["example"], 0, 3)
