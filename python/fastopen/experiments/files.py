@@ -7,10 +7,10 @@ from typing import Final
 from fastopen.common.errors import InputError, collected, nearest, raise_all
 from fastopen.common.resources import packaged_folder
 from fastopen.common.user_files import read_toml
-from fastopen.experiments.asked import toml_file
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.rigs import RigSpace, rig_space
-from fastopen.experiments.spec import experiment_of
 from fastopen.pages import missing
 
 SUFFIX: Final = ".toml"

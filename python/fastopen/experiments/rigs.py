@@ -18,11 +18,11 @@ from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
-from fastopen.experiments.asked import SettingSource
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.spec import experiment_of
 from fastopen.pages import Page
 
 KEY: Final = "rig"

@@ -17,8 +17,8 @@ from fastopen.experiments import (
     read_asked,
     read_experiment,
 )
-from fastopen.experiments.asked import toml_file
-from fastopen.experiments.spec import experiment_of
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.trace import read_trace
 
 SMALL = """

@@ -24,8 +24,8 @@ from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import Plan, make_plan
-from fastopen.experiments.asked import toml_file
-from fastopen.experiments.spec import experiment_of
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page, load_chosen
 from fastopen.pages.bodies import BodyStore, RecordedBodies

@@ -10,7 +10,7 @@ from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
 from fastopen.contract.part import Part
-from fastopen.experiments.asked import SettingSource, read_asked, unknown
+from fastopen.experiments.factor_values import SettingSource, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
 from fastopen.experiments.quantities import not_accepted
