@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fastopen.analysis.audit.findings import MEANING
+from fastopen.analysis.audit.kinds import MEANING
 from fastopen.cli.discovery import COMMAND_PANELS, Commands
 from fastopen.contract import certificates
 from fastopen.experiments import load_experiment, packaged_experiments

@@ -12,8 +12,8 @@ from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
 from fastopen.experiments import ASKED, Combine, SettingSource, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
+from fastopen.experiments.document import FORMAT, TABLES, experiment_of
 from fastopen.experiments.plan import counted
-from fastopen.experiments.spec import FORMAT, TABLES, experiment_of
 from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine

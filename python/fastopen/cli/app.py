@@ -8,8 +8,14 @@ from typing import Annotated, Final
 import typer
 
 from fastopen.cli.discovery import Commands
-from fastopen.cli.output import EXIT_FAULTS, EXIT_INPUT, EXIT_MACHINE, errors_console
-from fastopen.common.errors import InputError, MachineError, one_line
+from fastopen.cli.output import (
+    EXIT_FAULTS,
+    EXIT_INPUT,
+    EXIT_MACHINE,
+    errors_console,
+    open_standard_output,
+)
+from fastopen.common.errors import InputError, MachineError, one_line, unusable
 from fastopen.common.versions import version_of
 
 EXIT_HELP: Final = (
@@ -43,12 +49,14 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # an ignored signal, as under nohup, stays ignored
             signal.signal(number, signal.default_int_handler)  # as after Ctrl-C
+    open_standard_output()
     try:
         app()
-    except (InputError, MachineError) as error:
-        _complain(str(error))
-        sys.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_MACHINE)
     except Exception as error:
+        fault = unusable(error) if isinstance(error, OSError) and error.filename is not None else error
+        if isinstance(fault, InputError | MachineError):
+            _complain(str(fault))
+            sys.exit(EXIT_INPUT if isinstance(fault, InputError) else EXIT_MACHINE)
         _complain(
             f"a bug, {type(error).__name__}: {one_line(str(error))}; fastopen --debug prints the traceback"
         )

@@ -118,8 +118,9 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
 
 
 def without_types(command: Any) -> None:
-    """Make the command's help and errors show placeholders instead of names of Python types."""
-    own, parsed = command.get_help_option, command.parse_args
+    """Make the command's help and errors show placeholders instead of names of Python types, and refuse
+    options that are given twice. Click would ignore all values but the last."""
+    own, parsed, made = command.get_help_option, command.parse_args, command.make_parser
 
     def parse_args(ctx: Any, args: list[str]) -> Any:
         try:
@@ -133,6 +134,22 @@ def without_types(command: Any) -> None:
         show_placeholders([option])
         return option
 
+    def make_parser(ctx: Any) -> Any:
+        parser = made(ctx)
+        read = parser.parse_args
+
+        def parse(args: list[str]) -> Any:
+            values, others, params = read(args)
+            for one in params:
+                if params.count(one) > 1 and not (one.multiple or one.is_flag):
+                    remedy = f"write one {one.opts[0]} {placeholder(one, ctx)}"
+                    raise InputError("is given twice", one.opts[0], remedy)
+            return values, others, params
+
+        parser.parse_args = parse
+        return parser
+
+    command.make_parser = make_parser
     command.get_help_option, command.parse_args = help_option, parse_args
     show_placeholders(command.params)
 

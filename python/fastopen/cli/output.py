@@ -1,5 +1,6 @@
 """Define consoles, exit codes and JSON output for all commands."""
 
+import io
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from fastopen.common.errors import unwritable
+
 EXIT_FAULTS: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_MACHINE: Final = 3
@@ -22,6 +25,34 @@ PLAIN_WIDTH: Final = 100
 LEAST_WIDTH: Final = 40
 # Control characters (C0 and C1) except tabs and line ends, and characters that change the text's direction.
 CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class _StandardOutput(io.FileIO):
+    """Standard output, where a full disk or a closed descriptor is an error with its place, once."""
+
+    failed = False
+
+    def write(self, data: Any) -> int:
+        """Write as FileIO does. Raises InputError, MachineError, and BrokenPipeError, which Click expects."""
+        try:
+            return len(memoryview(data)) if self.failed else super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.failed = True  # Python writes the rest again when it exits
+            raise unwritable("standard output", error) from None
+
+
+def open_standard_output() -> None:
+    """Replace sys.stdout, unless the caller did. Results appear whole even with PYTHONUNBUFFERED, whose raw
+    stream ignores incomplete writes, and characters that its encoding lacks are escaped."""
+    if sys.stdout is not sys.__stdout__:
+        return
+    if sys.stdout is None:  # Occupy the closed descriptor, so that no file of the run gets its number.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
+    encoding = sys.stdout.encoding if sys.stdout else "utf-8"
+    buffer = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+    sys.stdout = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=buffer.isatty())
 
 
 class _PlainConsole(Console):
@@ -80,7 +111,8 @@ def nothing_to_compare_when_interrupted() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    escaped = console().options.ascii_only
+    text = json.dumps(document, indent=2, ensure_ascii=escaped, allow_nan=False)
     sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()
 

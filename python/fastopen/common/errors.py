@@ -118,3 +118,10 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
     if error.errno in _FULL:
         return MachineError(f"{path}: {message}", "free some space there, or use another place")
     return InputError(message, str(path))
+
+
+def unusable(error: OSError) -> InputError | MachineError:
+    """Return the error for a file or folder that was neither readable nor writable, named by `error`."""
+    if error.errno in _FULL:
+        return unwritable(error.filename, error)
+    return InputError(f"cannot be used: {error.strerror}", str(error.filename))

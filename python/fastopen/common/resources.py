@@ -4,6 +4,8 @@ import os
 from importlib import resources
 from pathlib import Path
 
+from fastopen.common.errors import InputError
+
 
 def cache_folder(name: str) -> Path:
     """Return this user's cache folder for `name` (XDG base directories). It may not exist yet."""
@@ -23,3 +25,11 @@ def packaged_folder(name: str) -> Path | None:
     if (checkout / "python" / "fastopen").is_dir() and (checkout / name).is_dir():
         return checkout / name
     return None
+
+
+def packaged_file(folder: str, name: str) -> Path:
+    """Return a file of a folder that came with this fastopen. Raises InputError if it is missing."""
+    place = packaged_folder(folder)
+    if place is None or not (file := place / name).is_file():
+        raise InputError("does not exist, but comes with fastopen", name, "install fastopen again")
+    return file

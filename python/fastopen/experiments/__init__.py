@@ -14,7 +14,10 @@ from fastopen.experiments.arms import (
     headline_of,
     treatments_of,
 )
-from fastopen.experiments.asked import (
+from fastopen.experiments.cells import Cell, Comparison, VaryingFactors, point_of, varying_factors
+from fastopen.experiments.client_settings import KINDS, asked_for
+from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
+from fastopen.experiments.factor_values import (
     COMMAND_LINE,
     Combine,
     SettingSource,
@@ -23,9 +26,6 @@ from fastopen.experiments.asked import (
     setups_asked,
     unknown,
 )
-from fastopen.experiments.cells import Cell, Comparison, VaryingFactors, point_of, varying_factors
-from fastopen.experiments.client_settings import KINDS, asked_for
-from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factors import ASKED, FACTORS, SESSION_WORDS, Factor, Point, of_part
 from fastopen.experiments.files import load_experiment, load_rigs, packaged_experiments, read_experiment
 from fastopen.experiments.model import AskedEngine, Experiment, Setup, SmallestEffect, default_queue_bytes

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fastopen.contract import Client, Origins, Tls
 from fastopen.contract.client import RequestHeads
@@ -22,9 +21,9 @@ from fastopen.contract.client_kinds import (
 )
 from fastopen.experiments.quantities import not_accepted
 from fastopen.pages import Page
+from fastopen.pages.url import with_scheme
 
 KINDS: Final = tuple(CLIENTS)
-PORTS: Final = {"http": 80, "https": 443}
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
@@ -98,14 +97,9 @@ def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
 def served_as(url: str, tls: Tls | None = None) -> str:
     """Return the URL at which origins serve a resource. Its scheme is `http` if `tls` is None, otherwise
     `https`. The port stays the same. If `tls.security` is `recorded`, the URL does not change."""
-    parts = urlsplit(url)
-    scheme = "http" if tls is None else "https"
-    if parts.scheme == scheme or (tls is not None and tls.security == "recorded"):
+    if tls is not None and tls.security == "recorded":
         return url
-    port = parts.port or PORTS[parts.scheme]
-    host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc
-    place = host if port == PORTS[scheme] else f"{host}:{port}"
-    return url.replace(f"{parts.scheme}://{parts.netloc}", f"{scheme}://{place}", 1)
+    return with_scheme(url, "http" if tls is None else "https")
 
 
 def usual_heads(of: ClientType) -> RequestHeads:

@@ -161,7 +161,7 @@ class Factor:
         """Return the words that users may write, such as the values of an enum or `none`; may be empty."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
-        return (*self.quantity.accepted, *(word for enum in enums for word in enum))
+        return tuple(dict.fromkeys([*self.quantity.accepted, *(word for enum in enums for word in enum)]))
 
     @cached_property
     def bounds(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 from fastopen.contract import Origins, Tls
 from fastopen.contract.client import PROFILES
 from fastopen.contract.client_kinds import LOADER
+from fastopen.contract.origins import Http
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
 from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for
@@ -224,8 +225,9 @@ _CLIENT: Final = (
 )
 _ORIGINS_AND_TLS: Final = (
     Factor(
-        "http", "origins", ("http",), q.TEXT, "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.",
-        example="1.1,2", otherwise="recorded, by host; 1.1 in cleartext", header="HTTP",
+        "http", "origins", ("http",), q.choice(*get_args(Http)),
+        "Version of HTTP: 1.0, 1.1, 2, 3 (over QUIC), or recorded.", example="1.1,2",
+        otherwise="recorded, by host; 1.1 in cleartext", header="HTTP",
         called="version of HTTP", phrase="HTTP/{}", question=True,
         natural=lambda point: ("1.1" if point.setup.tls is None else "recorded",),
     ),

@@ -7,10 +7,10 @@ from typing import Final
 from fastopen.common.errors import InputError, collected, nearest, raise_all
 from fastopen.common.resources import packaged_folder
 from fastopen.common.user_files import read_toml
-from fastopen.experiments.asked import toml_file
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.rigs import RigSpace, rig_space
-from fastopen.experiments.spec import experiment_of
 from fastopen.pages import missing
 
 SUFFIX: Final = ".toml"
@@ -28,8 +28,11 @@ def load_experiment(name_or_path: str) -> Experiment:
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
-    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
-        return read_experiment(Path(name_or_path), find_pages=True)
+    path = Path(name_or_path)
+    if path.suffix not in ("", SUFFIX) and path.exists():
+        raise InputError("is a page, not an experiment", name_or_path, f"run fastopen run {name_or_path}")
+    if path.suffix == SUFFIX or "/" in name_or_path:
+        return read_experiment(path, find_pages=True)
     remedy = nearest(name_or_path, packaged, f"use one of {', '.join(packaged)}, or the path of a TOML file")
     raise InputError("no such file and no packaged experiment of that name", name_or_path, remedy)
 

@@ -5,9 +5,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_error
-from fastopen.common.resources import packaged_folder
+from fastopen.common.resources import packaged_file
 from fastopen.experiments.model import Experiment
 
 FILE: Final = "published.csv"
@@ -56,10 +55,7 @@ class PublishedCell(BaseModel):
 
 def all_published_cells() -> list[PublishedCell]:
     """Return every row of the packaged file, in order. Raises InputError if it is missing or damaged."""
-    folder = packaged_folder("experiments")
-    if folder is None or not (folder / FILE).is_file():
-        raise InputError("the file of published figures is missing", FILE, "install fastopen again")
-    with (folder / FILE).open(encoding="utf-8", newline="") as file:
+    with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         return [_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2)]
 
 

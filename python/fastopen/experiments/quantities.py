@@ -3,7 +3,7 @@
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -147,10 +147,19 @@ def _server(value: object) -> list[str]:
     return list(words)
 
 
+def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
+    """Yield hosts and their values. In TOML, the host `a.test` without quotes is a table in a table."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _hosts(value, f"{domain}{name}.")
+        else:
+            yield f"{domain}{name}", value
+
+
 def _extra_rtts(value: object) -> dict[str, int]:
     """Return extra RTTs in us by host, from a mapping or from a list of `HOST=RTT`."""
     if isinstance(value, Mapping):
-        pairs = [*value.items()]
+        pairs = [*_hosts(value)]
     else:
         pairs = []
         for text in _words(value):
@@ -158,7 +167,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
             if not equals or not host:
                 raise UnitError(f"{text!r} is not in the form HOST=RTT, such as cdn.example=20ms")
             pairs.append((host, rtt))
-    return {str(host).lower(): DURATION.read(rtt) for host, rtt in pairs}
+    return {host.lower(): DURATION.read(rtt) for host, rtt in pairs}
 
 
 def _jitter(value: object) -> dict[str, int] | None:

@@ -18,11 +18,11 @@ from fastopen.common.errors import InputError
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
-from fastopen.experiments.asked import SettingSource
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.published import PublishedCell, published_cells
-from fastopen.experiments.spec import experiment_of
 from fastopen.pages import Page
 
 KEY: Final = "rig"
@@ -272,36 +272,26 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
     """Return a page of resources of one size. The first is the document. The others are requested when it has
     arrived."""
-    root = page.resources[0].model_copy(
-        update={"body_bytes": max(body_bytes // objects, 1), "server_think_us": 0, "server_send_us": 0}
-    )
-    base_url = page.url.split("/", 3)
-    first = "/".join(base_url[:3])
-    rest = [
-        root.model_copy(
-            update={"url": f"{first}/object{number}", "type": "image", "mime": "image/png", "initiator": 0}
-        )
-        for number in range(1, objects)
-    ]
-    changes = {"resources": (root, *rest), "load_event_processing_us": 0, "explanations": ()}
-    return page.model_copy(update=changes)
+    begin = "/".join(page.url.split("/", 3)[:3])
+    image = {"type": "image", "mime": "image/png", "initiator": 0}
+    others = ({**image, "url": f"{begin}/object{number}"} for number in range(1, objects))
+    return _with_resources(page, {"body_bytes": max(body_bytes // objects, 1)}, others)
 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
     """Return a page of the document and a chain of small scripts: each is on a host of its own, and initiates
     the next one at its end."""
-    root = page.resources[0].model_copy(update={"server_think_us": 0, "server_send_us": 0})
-    chain = [
-        root.model_copy(
-            update={
-                "url": f"http://host{number}.example/",
-                "type": "script",
-                "mime": "text/javascript",
-                "initiator": number - 1,
-                "body_bytes": SMALL_BYTES,
-            }
-        )
+    script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
+    others = (
+        {**script, "url": f"http://host{number}.example/", "initiator": number - 1}
         for number in range(1, hosts)
-    ]
-    changes = {"resources": (root, *chain), "load_event_processing_us": 0, "explanations": ()}
+    )
+    return _with_resources(page, {}, others)
+
+
+def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
+    """Return the page with its document and copies of it, each with these changes. Nothing takes time."""
+    document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
+    resources = (document, *(document.model_copy(update=one) for one in others))
+    changes = {"resources": resources, "load_event_processing_us": 0, "explanations": ()}
     return page.model_copy(update=changes)

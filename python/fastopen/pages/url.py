@@ -69,6 +69,15 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return parts.scheme, _host_of_netloc(parts.netloc), parts.port or DEFAULT_PORTS[parts.scheme]
 
 
+def with_scheme(url: str, scheme: str) -> str:
+    """Return a valid page URL with another scheme and the same port."""
+    before, host, port = origin_of(url)
+    if before == scheme:
+        return url
+    place = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
+    return f"{scheme}://{place}{target_of(url)}"
+
+
 def target_of(url: str) -> str:
     """Return the target in the request line of a valid page URL: path and query."""
     parts = urlsplit(url)

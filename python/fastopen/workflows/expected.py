@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastopen.common.errors import InputError
-from fastopen.common.resources import packaged_folder
+from fastopen.common.resources import packaged_file
 from fastopen.experiments import Experiment, make_plan
 from fastopen.pages import load_chosen
 from fastopen.workflows.page_loads import last_records
@@ -62,10 +62,7 @@ def first_difference(
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
     """Return the expected PLTs in ns, keyed by the first five COLUMNS. Raises InputError without a table."""
-    folder = packaged_folder("experiments")
-    if folder is None or not (folder / FILE).is_file():
-        raise InputError("the file of expected tables is missing", FILE, "install fastopen again")
-    with (folder / FILE).open(encoding="utf-8", newline="") as file:
+    with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None
             for row in csv.DictReader(file)

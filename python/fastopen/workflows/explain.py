@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from math import prod
 from statistics import fmean
 from typing import Any, Final
 
@@ -14,19 +13,16 @@ from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
 from fastopen.analysis.statistics import AGREE_POINTS
 from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
-from fastopen.common.resources import packaged_folder
+from fastopen.common.resources import packaged_file
 from fastopen.contract import Job
 from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import (
     BASELINE,
-    HEADLINE,
     ArmName,
-    EngineName,
     PublishedCell,
     Variation,
     derive_seed,
-    estimated_s,
     make_plan,
 )
 from fastopen.experiments.published import FILE as PUBLISHED
@@ -321,13 +317,6 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     return Explained(space, cells, tried, published_findings(cells), search.loads)
 
 
-def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of rigs, and an estimate of the seconds that loading all of them takes."""
-    engine = VirtualEngine(find_program(), kernels.find(), jobs)
-    search = _Search(space, _cells(space), engine, lambda *_: None)
-    return space.size, search.estimated_s()
-
-
 def sourced_rig(space: RigSpace) -> Rig:
     """Return the rig of the properties with a source. Of properties with the same name, the first counts."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
@@ -343,12 +332,9 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
     """Map cells to the audit's findings on their times, if any. Raises InputError if the file is missing."""
-    folder = packaged_folder("experiments")
-    if folder is None:
-        raise InputError("the file of published figures is missing", PUBLISHED, "install fastopen again")
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
-    for finding in audit(read_table(folder / PUBLISHED).cells):
+    for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
         cell = finding.cell
         key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
         if key in wanted and finding.kind in OF_TIMES:
@@ -400,19 +386,6 @@ class _Search:
     @property
     def best(self) -> Tried:
         return _best(self.tried.values(), self.cells)
-
-    def estimated_s(self) -> float:
-        """Return the estimated seconds for all rigs. A page that is the same on several rigs counts once."""
-        each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
-        changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
-        base = self.space.base.model_copy(update=changes)
-        total = 0.0
-        for page in self._pages.values():
-            of_page = [one for one in self.space.properties if one.is_about(page.name)]
-            names = [one.name for one in of_page]
-            rows = prod(1 + names.count(name) for name in dict.fromkeys(names))
-            total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
-        return total
 
     def load(self, rigs: Iterable[Rig]) -> None:
         new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]

@@ -22,6 +22,7 @@ from fastopen.experiments import (
     Shard,
     Variation,
     make_plan,
+    treatments_of,
 )
 from fastopen.experiments.factors import BY_NAME
 from fastopen.pages import ImportedPage, Page, load_chosen
@@ -158,6 +159,7 @@ def run_experiment(
     check_hosts(experiment, imported, options.place_of)
     check_recorded(experiment, imported)
     check_documents(experiment, imported)
+    check_cleartext(experiment, imported, options.place_of)
     if options.output is not None and holds_run(options.output):
         _check_same(options.output, experiment, imported, options)
         if options.label:
@@ -372,6 +374,21 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
             message = "its document was answered with 304 (Not Modified), out of the recorder's cache"
             remedy = f"record the page with an empty cache, or use --client loader instead of {browsers[0]}"
             raise InputError(message, f"page {one.page.name}", remedy)
+
+
+def check_cleartext(
+    experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
+) -> None:
+    """Raise InputError if HTTP/3 leaves out the arms with TFO, but a page has http URLs, over TCP."""
+    mixed = any(
+        one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
+        for one in experiment.setups
+    )
+    for one in imported if mixed and treatments_of(experiment.arms) else ():
+        if not all(resource.encrypted for resource in one.page.resources):
+            message = f"with HTTP/3 no connection uses TFO, not even those of http URLs ({one.page.name})"
+            remedy = "drop it, or use the transport tls, or the HTTP version recorded"
+            raise InputError(message, place_of(BY_NAME["security"]), remedy)
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:

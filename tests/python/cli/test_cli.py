@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from command_line import FASTOPEN, fastopen
+from command_line import FASTOPEN, fastopen, fastopen_alone
 from fastopen.cli import discovery, output, reading
 from made_up_run import made_up_page, made_up_plan, made_up_run
 
@@ -273,6 +273,32 @@ def test_a_closed_pipe_ends_it_without_a_traceback(fake_world: FakeWorld) -> Non
         running.stdout.close()
         assert running.stderr is not None
         assert "Traceback" not in running.stderr.read()
+
+
+@pytest.mark.parametrize("command", ["factors --json", "page list", "--version"])
+@pytest.mark.parametrize(("shell", "code"), [(">/dev/full", 3), (">&-", 2)])
+def test_output_that_cannot_be_written_is_an_error(command: str, shell: str, code: int) -> None:
+    for unbuffered in ("", "1"):
+        line = f'PYTHONUNBUFFERED={unbuffered} "$@" {command} {shell}'
+        done = subprocess.run(["bash", "-c", line, "bash", *FASTOPEN], capture_output=True, check=False)
+        assert done.returncode == code
+        assert done.stderr.startswith(b"error: standard output: ")
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_characters_that_the_encoding_lacks_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "b\u00e9").mkdir()
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    assert fastopen_alone("ls", tmp_path / "b\u00e9", env=environment).stdout.endswith("/b\\xe9\n")
+    document = fastopen_alone("ls", tmp_path / "b\u00e9", "--json", env=environment).stdout
+    assert json.loads(document)["folder"] == str(tmp_path / "b\u00e9")
+
+
+@pytest.mark.parametrize("command", ["ls", "record http://localhost:1/ -o", "run example --library"])
+def test_a_path_that_the_system_refuses_is_named(command: str) -> None:
+    name = "x" * 256
+    done = fastopen(*command.split(), name)
+    assert (done.returncode, done.stderr.split(": ")[:2]) == (2, ["error", name])
 
 
 def test_a_bug_is_one_line_unless_the_traceback_is_asked_for(

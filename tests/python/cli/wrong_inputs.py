@@ -74,6 +74,8 @@ FILES: Final[Mapping[str, str | bytes]] = {
     "misplaced-key.toml": EXPERIMENT + 'http = "2"\n',
     "no-unit.toml": EXPERIMENT.replace('"20ms"', "20"),
     "a-table.toml": EXPERIMENT + "loss = { down = 1 }\n",
+    "two-networks.toml": EXPERIMENT + 'named = "4g"\n',
+    "vary.toml": 'vary = "yes"\n' + EXPERIMENT,
     "several.toml": EXPERIMENT.replace('"20ms"', '"20"') + 'loss = "x"\n[tls]\nversion = "1.1"\n',
     "conflict.toml": EXPERIMENT + '[tls]\nversion = "none"\n[origins]\nhttp = "3"\n',
     "command.toml": EXPERIMENT + '[client]\nkind = "command"\ncommand = "sh -c \'curl {url}\'"\n',

@@ -17,8 +17,8 @@ from fastopen.experiments import (
     read_asked,
     read_experiment,
 )
-from fastopen.experiments.asked import toml_file
-from fastopen.experiments.spec import experiment_of
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.trace import read_trace
 
 SMALL = """
@@ -98,6 +98,13 @@ def test_what_is_wrong_is_named_with_file_and_key(tmp_path: Path, old: str, new:
     path = write(tmp_path, SMALL.replace(old, new))
     with pytest.raises(InputError, match=rf"^{path}.*{message}"):
         read_experiment(path)
+
+
+def test_a_host_without_quotes_is_a_host(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.toml"
+    file.write_text('pages = ["example"]\n[network.extra_rtt]\ncdn.A.test = "20ms"\n"b.test" = "5ms"\n')
+    (network, *_) = read_experiment(file).networks
+    assert network.host_extra_rtt_us == {"cdn.a.test": 20_000, "b.test": 5_000}
 
 
 def test_pages_are_all_that_a_file_needs(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def with_names(text: str) -> str:
         ({"loss": "60%"}, "'60%' is out of bounds (0% to 50%)"),
         ({"mtu": "9000"}, "'9000' is out of bounds (576 to 1500)"),
         ({"initial_window": "ten"}, "'ten' is not a number"),
-        ({"http": "4"}, "unknown value '4'; use 1.0, 1.1, 2 or 3"),
+        ({"http": "4"}, "unknown value '4'; use 1.0, 1.1, 2, 3 or recorded"),
         ({"congestion_control": "Cubic"}, "'Cubic': string should match pattern"),
         ({"down": "4mbit", "down_trace": "x"}, "a trace replaces the rate; drop one of them"),
         (

@@ -24,8 +24,8 @@ from fastopen.engines import HostEngine
 from fastopen.engines.base import Bodies, Event, bodies_digests
 from fastopen.engines.host import WorldEngine
 from fastopen.experiments import Plan, make_plan
-from fastopen.experiments.asked import toml_file
-from fastopen.experiments.spec import experiment_of
+from fastopen.experiments.document import experiment_of
+from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.variation import Variation
 from fastopen.pages import Page, load_chosen
 from fastopen.pages.bodies import BodyStore, RecordedBodies
@@ -247,8 +247,9 @@ def test_what_is_committed_is_brought_to_the_disk_soon(
     assert len(flushed) > before
 
 
-def arguments(kept: Path, *more: str) -> list[object]:
-    return ["run", "example", "--rtt", "20ms", "--repeats", 4, "--seed", 1, "-j", 2, "-q", "-o", kept, *more]
+def arguments(kept: Path, *more: str, repeats: int = 4) -> list[object]:
+    fixed = ["run", "example", "--rtt", "20ms", "--seed", 1, "-j", 2, "-q"]
+    return [*fixed, "--repeats", repeats, "-o", kept, *more]
 
 
 def planned(kept: Path) -> Plan:
@@ -461,7 +462,7 @@ def test_a_full_disk_is_reported_and_the_run_is_resumed_when_there_is_some(
     fake_world()
     kept = tmp_path / "kept"
     # Enough for the plan and some loads: the database's log grows by at least two pages for each load.
-    command = [sys.executable, "-c", LIMITED, "150000", *map(str, arguments(kept, "--repeats", "30"))]
+    command = [sys.executable, "-c", LIMITED, "150000", *map(str, arguments(kept, repeats=30))]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 3, ended.stderr
     assert f"error: {kept}: the run cannot be written: " in ended.stderr

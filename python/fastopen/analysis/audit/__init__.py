@@ -1,5 +1,5 @@
 """Audit a table of published page load times: find impossible and inconsistent figures."""
 
-from fastopen.analysis.audit.findings import QUESTIONS, AuditFinding, Kind
+from fastopen.analysis.audit.kinds import QUESTIONS, AuditFinding, Kind
 from fastopen.analysis.audit.rules import audit
 from fastopen.analysis.audit.table import PrintedCell, read_table

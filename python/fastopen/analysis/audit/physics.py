@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple, Self
 
-from fastopen.analysis.audit.findings import AuditFinding
+from fastopen.analysis.audit.kinds import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell
 
 # The number of requests of a load, and the source of this number, by (experiment, page). A load opens at most

@@ -10,7 +10,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Final
 
-from fastopen.analysis.audit.findings import AuditFinding
+from fastopen.analysis.audit.kinds import AuditFinding
 from fastopen.analysis.audit.table import UNITS_S, PrintedCell, decimals
 
 Pair = tuple[Decimal, Decimal]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from fastopen.analysis.audit.findings import AuditFinding
+from fastopen.analysis.audit.kinds import AuditFinding
 from fastopen.analysis.audit.physics import MeasuredCell, physics_findings, series_findings
 from fastopen.analysis.audit.printing import improvement_findings, true_units
 from fastopen.analysis.audit.table import PrintedCell

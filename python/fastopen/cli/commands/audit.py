@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fastopen.analysis.audit import QUESTIONS, AuditFinding, PrintedCell, audit, read_table
-from fastopen.analysis.audit.findings import MEANING
+from fastopen.analysis.audit.kinds import MEANING
 from fastopen.cli.output import console, print_json, print_message
 from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.common.terminal import tabled

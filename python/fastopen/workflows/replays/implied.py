@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -33,7 +32,7 @@ from fastopen.pages.rates import (
     slow_start_rounds,
 )
 from fastopen.pages.recording import RecordedExchange, Recording
-from fastopen.pages.url import DEFAULT_PORTS
+from fastopen.pages.url import with_scheme
 
 WINDOW_MAX_SEGMENTS: Final = 1000
 # The upper bound of the rounding error in sums of a few recorded durations.
@@ -105,7 +104,7 @@ class Replay:
         if not quic:
             return self.page
         resources = tuple(
-            one.model_copy(update={"url": _with_scheme(one.url, "https" if one.host in quic else "http")})
+            one.model_copy(update={"url": with_scheme(one.url, "https" if one.host in quic else "http")})
             for one in self.page.resources
         )
         return self.page.model_copy(update={"url": resources[0].url, "resources": resources})
@@ -240,15 +239,6 @@ def shared_and_quic_hosts(
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
     """Return the hosts for which more than half of the values are True."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
-
-
-def _with_scheme(url: str, scheme: str) -> str:
-    """Return the URL with another scheme and the same port, which is left out if it is the default port."""
-    parts = urlsplit(url)
-    port = parts.port or DEFAULT_PORTS[parts.scheme]
-    host = parts.netloc.rpartition("@")[2].removesuffix(f":{parts.port}")
-    netloc = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
-    return parts._replace(scheme=scheme, netloc=netloc).geturl()
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:

@@ -149,7 +149,7 @@ def test_ctrl_c_reaches_the_command_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        (["--rtt", "1ms,2ms"], "--rtt"),
+        (["--up", "1mbit,2mbit"], "--up"),
         (["--page", "none-such"], "none-such"),
         (["--down-trace", "none-such"], "none-such"),
         (["--names", "dot"], "--names: programs use the system's resolver, which sends lookups in cleartext"),

@@ -113,8 +113,13 @@ class Asked:
         asked = list(self._networks())
         self._check_needs(asked)
         with self._converted_errors("network"):
-            made = (_network(_applying(values)) for values in asked)
-            return list({one.model_dump_json(): one for one in made}.values())
+            networks = [_network(_applying(values)) for values in asked]
+        for one in networks:
+            least = min(limit.queue_bytes or one.mtu_bytes for limit in (one.down, one.up))
+            if least < one.mtu_bytes:
+                message = f"a queue of {least} bytes is smaller than packets of {one.mtu_bytes} (--mtu)"
+                raise self.fault(message, ("queue",), f"use --queue={one.mtu_bytes} or more")
+        return list({one.model_dump_json(): one for one in networks}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
         """Yield the factors and values of each requested network, or of the default networks if no network,
@@ -353,7 +358,8 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 def _read_named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
     """Return the named networks. Raises InputError for unknown names, or if RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
-    place = source.place(source.setting_of("network"))
+    key = source.setting_of("network")
+    place = source.place(key)
     if not isinstance(names, list | tuple):
         raise InputError(f"{shown(names)} is not a list of names", place)
     for name in names:
@@ -361,8 +367,8 @@ def _read_named(written: object, values: Mapping[str, object], source: SettingSo
             remedy = f"use {any_of(NAMED_NETWORKS)}"
             raise InputError(f"unknown network {shown(name)}", place, remedy)
     if names and (taken := [name for name in _OF_THE_LINK if name in values]):
-        keys = source.key_of(BY_NAME[taken[0]])
-        raise InputError(f"a named network sets {keys} itself", place, f"remove {keys} or --network")
+        own = source.key_of(BY_NAME[taken[0]])
+        raise InputError(f"a named network sets {own} itself", place, f"remove {own} or {key}")
     return [NAMED_NETWORKS[name] for name in dict.fromkeys(names)]
 
 

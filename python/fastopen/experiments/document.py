@@ -10,9 +10,10 @@ from fastopen.common.errors import InputError, collected, raise_all
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Tolerance
 from fastopen.contract.part import Part
-from fastopen.experiments.asked import SettingSource, read_asked, unknown
+from fastopen.experiments.factor_values import SettingSource, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
+from fastopen.experiments.quantities import not_accepted
 from fastopen.experiments.variation import DRAWS, Variation
 from fastopen.pages import Choice
 
@@ -25,6 +26,8 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 def _by_default(vary: object) -> object:
     """Replace True with an empty table, which means the default spreads, and False with None."""
+    if isinstance(vary, str | int) and not isinstance(vary, bool):
+        raise not_accepted(vary, ("true", "false", "a table"))
     return ({} if vary else None) if isinstance(vary, bool) else vary
 
 

@@ -1,4 +1,4 @@
-"""Define the findings of an audit: a cell of the table, the kind of fault, and a reason with figures."""
+"""Define a finding of an audit and its kinds: the cell of the table, the kind of fault, and a reason."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
