@@ -61,6 +61,15 @@ class _RequestFacts:
     retransmitted: tuple[int, int]
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
+    def later_ns(self, before: "_RequestFacts") -> int:
+        """Return how much longer after it was queued the request ended than the same request `before`."""
+        return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
+
+    def longer_ns(self, before: "_RequestFacts") -> int:
+        """Return how much longer the request took than `before`, as far as this made it end later: a request
+        that was sent earlier, because it waited less for a connection, may take longer and end no later."""
+        return min(self.took_ns - before.took_ns, self.later_ns(before))
+
 
 def with_reasons(store: RunStore, results: Results) -> Results:
     """Return the results with the reasons why cells are slower, each found by comparing two loads. A reason
@@ -200,9 +209,7 @@ def reason_between(
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
     if late := _without_ticket(page, before, after, on_path, was, now):
         return late
-    longer = {
-        index: now[index].took_ns - was[index].took_ns for index in on_path if index in was and index in now
-    }
+    longer = {index: now[index].longer_ns(was[index]) for index in on_path if index in was and index in now}
     worst = max(longer, key=lambda index: longer[index], default=None)
     if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
         return _load_retransmitted(before, after)
@@ -232,7 +239,7 @@ def _without_ticket(
     for index in on_path:
         if index not in was or index not in now or not (was[index].early and now[index].without_session):
             continue
-        late_ns = now[index].waited_ns + now[index].took_ns - was[index].waited_ns - was[index].took_ns
+        late_ns = now[index].later_ns(was[index])
         if late_ns >= EXPLAINS_MIN * slower_ns:
             with_tfo = now[index].syn_data and not was[index].syn_data
             earlier = ", which TFO made a round trip earlier" if with_tfo else ""
@@ -247,7 +254,7 @@ def _without_ticket(
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
     """Return a clause on the reason why a request took longer; empty if none is known. `competing`: the
     result of `_competing_response`."""
-    longer_ns = now.took_ns - was.took_ns
+    longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
@@ -257,7 +264,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
     if late and (more or (stopped and lost and body_bytes <= WINDOW_BYTES)):
         # A busy link cannot explain the pause, so the request or its response waited for a timeout.
         return _retransmitted(was, now)
-    if now.before_bytes < LESS_CARRIED * was.before_bytes:
+    if body_bytes > WINDOW_BYTES and now.before_bytes < LESS_CARRIED * was.before_bytes:
         carried = f"a connection that had carried only {size(now.before_bytes)}"
         return (
             f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window"
