@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
 
+from fastopen.analysis.attribution.breakdown import median_repeat
 from fastopen.analysis.attribution.critical_path import CriticalPath, critical_path
 from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
 from fastopen.common.grouping import grouped
@@ -109,10 +110,9 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
             baseline = baseline_of(arms)
             for arm in treatments_of(arms):
                 cell = arms[arm.name]
-                median = cell.improvement_percent
-                if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
-                    savings = cell.improvements_percent
-                    yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
+                repeat = median_repeat(cell)
+                if baseline is not None and repeat is not None and slower_in_the_median(cell, smallest):
+                    yield baseline, cell, repeat
         baselines = [one for arms in rows.values() if (one := baseline_of(arms)) is not None]
         for cells in results.alike(baselines, "rtt"):
             cells.sort(key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
