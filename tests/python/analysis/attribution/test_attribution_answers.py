@@ -135,6 +135,9 @@ def test_third_parties_are_told_by_registrable_domain() -> None:
     assert registrable_domain("192.0.2.7") == "192.0.2.7"
     assert registrable_domain("localhost") == "localhost"
     assert third_parties(PAGES[1]) == {"y.com": 8, "10.0.0.1": 7, "z.org": 7}
+    page = made_up_page("two domains", 6, ("a.test", "b.net"))
+    said = text_of(page_answers(*taken_apart(made_up_plan([page], (20,))), page.name))
+    assert "3 of its 6 requests (50 %) leave a.test for b.net." in said
 
 
 def test_what_a_page_is_called_stays_text_as_it_is() -> None:
