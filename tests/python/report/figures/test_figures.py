@@ -1,5 +1,6 @@
 """Figures: their data, drawing in every format, and their common style."""
 
+import errno
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from fastopen.analysis.attribution import RunAnalysis, analyse_run
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.app import app
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, MachineError
 from fastopen.experiments import ARMS, Plan
 from fastopen.report.figures import (
     FORMATS,
@@ -30,6 +31,7 @@ from fastopen.report.figures import (
     slug_of,
     write_figures,
 )
+from fastopen.report.figures import figure as figure_module
 from fastopen.report.figures.distribution import GROUPS, distribution
 from fastopen.report.figures.lines import median_span
 from fastopen.report.figures.panels import columns_of
@@ -207,6 +209,22 @@ def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file; give a folder"):
         write_figures([], tmp_path / "file", ["svg"])
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_full_disk_leaves_no_empty_folder_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existed: bool
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(figure_module, "write_atomic", full)
+    folder = tmp_path / "figures"
+    if existed:
+        folder.mkdir()
+    with pytest.raises(MachineError):
+        write_figures(overview_figures(source_of(made_up_plan(PAGES[:1])))[:1], folder, ["svg"])
+    assert folder.exists() is existed
 
 
 def test_pages_whose_names_are_one_file_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
