@@ -36,7 +36,9 @@ MORE_LOST: Final = 1.25
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
+# Names of requests are cut to these lengths in sentences, and in figures and tables.
 NAME_LENGTH: Final = 32
+LABEL_LENGTH: Final = 26
 
 
 @dataclass(frozen=True)
@@ -362,11 +364,15 @@ def _span(request: Request) -> tuple[int, int] | None:
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return the name of a request in texts: `request 12 logo.png`. Figures show the same number."""
+    """Return the name of a request in texts: `request 12 logo.png`."""
+    return f"request{NBSP}{request_label(page, index, NAME_LENGTH)}"
+
+
+def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
+    """Return a request's number and the last part of its path, cut to `length`, such as `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
-    shown = path if len(path) <= NAME_LENGTH else f"{path[: NAME_LENGTH - 1]}…"
-    return f"request{NBSP}{index} {shown}"
+    return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:

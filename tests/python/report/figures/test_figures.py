@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fastopen.analysis.attribution import RunAnalysis, analyse_run
+from fastopen.analysis.attribution import RunAnalysis, analyse_run, request_label
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.app import app
@@ -35,7 +35,6 @@ from fastopen.report.figures import figure as figure_module
 from fastopen.report.figures.distribution import GROUPS, distribution
 from fastopen.report.figures.lines import median_span
 from fastopen.report.figures.panels import columns_of
-from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.result_tables import cold_grid
 from fastopen.runs import RunStore
@@ -243,7 +242,7 @@ def test_a_slug_of_any_text_is_a_file_name(text: str) -> None:
 def test_a_long_name_of_a_request_is_cut() -> None:
     page = made_up_page("p", 1)
     long = page.resources[0].model_copy(update={"url": "http://a.test/" + "x" * 99 + "?q"})
-    name = request_name(page.model_copy(update={"resources": (long,)}), 0)
+    name = request_label(page.model_copy(update={"resources": (long,)}), 0)
     assert name == "0 " + "x" * 25 + "…"
 
 
