@@ -107,8 +107,8 @@ def size(count: float) -> str:
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 host`, `7 hosts`, `2.5 handshakes`."""
-    number = f"{round(count, 1):g}"
+    """Format a count with its noun: `1 host`, `1,200 hosts`, `2.5 handshakes`."""
+    number = f"{round(count, 1):,}".removesuffix(".0")
     return f"{number} {one if number == '1' else many or one + 's'}"
 
 

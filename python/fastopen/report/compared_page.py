@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fastopen.analysis.attribution import CriticalPath, Kind, PieceChange
+from fastopen.analysis.attribution import CriticalPath, Kind, PieceChange, request_label
 from fastopen.analysis.comparison import LimitCheck, Outcome, RunComparison
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import capitalised, listed, nonzero_with_sign, time
@@ -20,7 +20,6 @@ from fastopen.report.compared import (
     verdict_line,
     where_on_the_path,
 )
-from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.templates import environment, whole_page
 
@@ -110,7 +109,7 @@ def segments_grid(page: Page, path: CriticalPath) -> Grid:
     """Return a table of the waits on one critical path in chronological order."""
     rows = tuple(
         (
-            Entry(request_name(page, one.resource)),
+            Entry(request_label(page, one.resource)),
             Entry(one.kind),
             *(Entry(f"{ns / 1e6:.3f}", value=ns / 1e6) for ns in (one.start_ns, one.end_ns, one.length_ns)),
         )

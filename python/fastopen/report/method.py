@@ -10,7 +10,7 @@ from fastopen.analysis.statistics.protocols import http_of
 from fastopen.common import units
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural
-from fastopen.contract import LinkDirection, WorldRecord
+from fastopen.contract import LinkDirection, Network, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
@@ -25,8 +25,8 @@ def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
     experiment = results.experiment
     yield (
         f"We loaded {plural(len(results.pages), 'page')} ({listed(list(results.pages))}) over"
-        f" {plural(len(experiment.networks), 'emulated network')}: round-trip times of {_rtts(results)},"
-        f" {_rates(results)}. Half of the round-trip time was spent in each direction; all hosts of a page"
+        f" {plural(len(experiment.networks), 'emulated network')}: round-trip times of {_networks(results)}."
+        " Half of the round-trip time was spent in each direction; all hosts of a page"
         " shared one access link, each with an address of its own."
     )
     yield " ".join(_setups(results))
@@ -163,25 +163,32 @@ def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
             yield f"{name} (origins)", origins.get(name, "")
 
 
-def _rtts(results: Results) -> str:
-    asked = dict.fromkeys(network.rtt_us for network in results.experiment.networks)
-    texts = [f"{rtt / 1000:g}" for rtt in asked]
-    measured = list(results.measured_rtt_ms.items())
-    off = [abs(ms - results.experiment.networks[number].rtt_us / 1000) for (_, number), ms in measured]
-    proof = f" (as measured in the worlds, within {max(*off, 0.01):.2f}{NBSP}ms)" if off else ""
-    return f"{listed(texts)}{NBSP}ms{proof}"
-
-
-def _rates(results: Results) -> str:
+def _networks(results: Results) -> str:
+    """Return a phrase for each link with its RTTs, or one phrase for all if there are many links."""
     networks = results.experiment.networks
+    of_link = grouped((_rates([network]), number) for number, network in enumerate(networks))
+    if len(of_link) > SETTINGS_NAMED:
+        of_link = {_rates(networks): [*range(len(networks))]}
+    links = "; ".join(f"{_rtts(results, numbers)}, {rates}" for rates, numbers in of_link.items())
+    named = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
+    return links + "".join(f", {phrase}" for phrase in _unusual(results, ("network",), named))
+
+
+def _rtts(results: Results, numbers: Collection[int]) -> str:
+    asked_ms = {number: results.experiment.networks[number].rtt_us / 1000 for number in numbers}
+    measured_ms = results.measured_rtt_ms.items()
+    off = [abs(ms - asked_ms[number]) for (_, number), ms in measured_ms if number in asked_ms]
+    proof = f" (as measured in the worlds, within {max(*off, 0.01):.2f}{NBSP}ms)" if off else ""
+    return f"{_distinct(f'{ms:g}' for ms in asked_ms.values())}{NBSP}ms{proof}"
+
+
+def _rates(networks: Sequence[Network]) -> str:
     down = _distinct(_rate(network.down) for network in networks)
     up = _distinct(_rate(network.up) for network in networks)
     queued = (network.down.queue_bytes for network in networks)
     queues = _distinct("any length" if one is None else f"{one / 1000:g}{NBSP}kB" for one in queued)
     losses = _distinct(f"{100 * one.down.loss:g}{NBSP}%" if one.down.loss else "no" for one in networks)
-    rates = f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
-    named = ("rtt", "down", "up", "down_trace", "up_trace", "queue", "loss")
-    return rates + "".join(f", {phrase}" for phrase in _unusual(results, ("network",), named))
+    return f"{down} to the client and {up} from it, queues of {queues}, and {losses} random loss"
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:

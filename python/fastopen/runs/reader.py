@@ -34,7 +34,7 @@ _WORLDS = """
 SELECT record_zlib FROM worlds JOIN jobs ON jobs.number = worlds.job WHERE jobs.id = ? ORDER BY worlds.number
 """
 _RECORD = """
-SELECT record_zlib FROM records JOIN loads ON loads.number = records.load JOIN jobs ON jobs.number = loads.job
+SELECT record_zlib FROM loads JOIN jobs ON jobs.number = loads.job LEFT JOIN records ON load = loads.number
 WHERE jobs.id = ? AND loads.id = ? AND attempt = coalesce(?, attempt) ORDER BY attempt DESC
 """
 
@@ -227,8 +227,10 @@ class RunReader(Closing):
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
         """Return the JSON record of an attempt at a load, by default of the last one. Raises KeyError."""
-        for found in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
-            return self._text(found[0])
+        for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
+            if compressed is None:
+                raise damaged(f"{job} {load} has no record", self.place)
+            return self._text(compressed)
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
@@ -252,9 +254,7 @@ class RunReader(Closing):
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
         """Yield each row with its full record. Only one record is in memory at a time."""
         for row in rows:
-            with self._understanding("a load without a record"):
-                record = self.load_record(row.job, row.load, row.attempt)
-            yield row, record
+            yield row, self.load_record(row.job, row.load, row.attempt)
 
     def faults(self) -> list[tuple[str, str]]:
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastopen.common.phrases import MINUS, nonzero_with_sign
+from fastopen.common.phrases import MINUS, nonzero_with_sign, plural
 
 
 @pytest.mark.parametrize(
@@ -11,3 +11,11 @@ from fastopen.common.phrases import MINUS, nonzero_with_sign
 )
 def test_a_small_difference_is_neither_zero_nor_long(value: float, text: str) -> None:
     assert nonzero_with_sign(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "1 page"), (1.04, "1 page"), (0, "0 pages"), (2.5, "2.5 pages"), (1_234_567, "1,234,567 pages")],
+)
+def test_a_count_agrees_with_its_noun_and_has_all_its_digits(count: float, text: str) -> None:
+    assert plural(count, "page") == text

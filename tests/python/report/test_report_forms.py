@@ -111,6 +111,24 @@ def test_the_method_names_what_is_not_usual_of_the_networks_and_nothing_else() -
     assert "and no random loss, an MTU of 1280 and 1500 bytes. Half of" in text
 
 
+def test_the_method_names_the_rates_of_each_network() -> None:
+    """The link of 1 Mbit/s has two RTTs, and the other link has another RTT."""
+
+    def network(rtt_ms: int, mbit: int) -> dict[str, Any]:
+        limit = {"rate_bit_per_s": mbit * 1_000_000, "queue_bytes": 96_000}
+        return {"rtt_us": rtt_ms * 1000, "down": limit, "up": limit}
+
+    networks = [network(20, 8), network(100, 1), network(200, 1)]
+    text = "".join(method_paragraphs(source_of(made_up_plan(PAGES[:1], repeats=1, networks=networks))))
+    links = (
+        text.partition("round-trip times of ")[2].partition(". Half of")[0].replace("\N{NO-BREAK SPACE}", " ")
+    )
+    assert [(link.partition(" ms")[0], link.count("8 Mbit/s")) for link in links.split("; ")] == [
+        ("20", 2),
+        ("100 and 200", 0),
+    ]
+
+
 def method_of(*setups: dict[str, Any]) -> str:
     plan = made_up_plan(PAGES[:1], (20,), repeats=1, setups=list(setups))
     return "\n".join(method_paragraphs(source_of(plan)))

@@ -93,6 +93,17 @@ def test_the_headline_of_one_question_is_its_verdict(several_questions: Results)
     assert summary.tone == "good"
 
 
+def test_without_a_baseline_the_verdict_is_that_nothing_can_be_compared() -> None:
+    plan = made_up_plan([made_up_page("one")], rtts_ms=(20,), arms=["cold", "warm"])
+    with RunStore.create(None, plan, {}) as store:
+        fill(store, plan)
+        summary = summarise_run(collect(store))
+    assert (summary.headline, summary.tone) == (
+        f"There is no load without TFO to compare with{CLEAR}",
+        "quiet",
+    )
+
+
 def shown(results: Results, kind: str) -> list[Finding]:
     return [one for one in page_findings(results, "small") if one.kind == kind]
 

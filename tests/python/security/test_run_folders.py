@@ -345,6 +345,16 @@ def test_values_that_make_no_run_are_named_as_damage(run: Path, damage: str) -> 
         assert str(run) in done.stderr or done.returncode == 0, (command, done.stderr)
 
 
+def test_a_load_without_a_record_is_damage_and_an_unknown_load_is_not(run: Path) -> None:
+    change(run, "DELETE FROM records")
+    with RunStore.open(run) as store:
+        row = store.loads()[0]
+        with pytest.raises(InputError, match="damaged"):
+            store.load_record(row.job, row.load)
+        with pytest.raises(KeyError):
+            store.load_record(row.job, "unknown")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

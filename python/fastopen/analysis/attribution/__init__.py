@@ -12,6 +12,7 @@ from fastopen.analysis.attribution.critical_path import (
 from fastopen.analysis.attribution.curves import Curve, Place, RunAnalysis, analyse_run, axis_of, curves_of
 from fastopen.analysis.attribution.slower import (
     reason_between,
+    request_label,
     request_name,
     setups_slower,
     where_slower,

@@ -286,9 +286,10 @@ def _third_parties(page: Page) -> str:
     largest, count = next(iter(others.items()))
     total = sum(others.values())
     requests = len(page.resources)
+    domains = f"{len(others)} other domains, most of them ({count}) for {largest}"
     return (
         f"{total} of its {requests} requests ({share(total / requests)}) leave {own} for"
-        f" {plural(len(others), 'other domain')}, most of them ({count}) for {largest}."
+        f" {domains if len(others) > 1 else largest}."
     )
 
 

@@ -1,13 +1,14 @@
-"""Break down the page load times of a run: each cell's mean critical path, and its median load."""
+"""Break down the page load times of a run: each cell's mean critical path, and the load that reports show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fastopen.analysis.attribution.critical_path import CriticalPath, Kind, critical_path
+from fastopen.analysis.statistics import CellResult, Results
 from fastopen.common.grouping import grouped
 from fastopen.contract import LoadRecord
-from fastopen.experiments import loaded_with
+from fastopen.experiments import headline_of, loaded_with
 from fastopen.runs import LoadRow, RunStore
 
 # The maximum number of loads to analyse. Each takes about 2 ms, and more loads hardly change the means.
@@ -39,7 +40,8 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The load of a cell that reports show in full: the valid load with the (lower) median PLT."""
+    """The load of a cell that reports show in full: of the preferred treatment's `median_repeat`, so that
+    arms are compared within one repeat; if there is none, the load with the (lower) median PLT."""
 
     record: LoadRecord
     path: CriticalPath
@@ -53,28 +55,45 @@ class Attribution:
     shown: dict[int, Shown]
 
 
-def attribute(store: RunStore, rows: Iterable[LoadRow], loads_max: int = LOADS_MAX) -> Attribution:
+def attribute(
+    store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
+) -> Attribution:
     """Analyse valid loads of a run. Each cell gets an equal share of `loads_max`, but at least one load. The
     loads nearest to a cell's median page load time are taken, so that the choice is deterministic."""
-    experiment, pages = store.experiment(), store.pages()
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
-    cells = {cell.index: cell for cell in store.cells() if cell.index in of_cell}
-    each = max(1, loads_max // max(len(cells), 1))
+    each = max(1, loads_max // max(len(of_cell), 1))
+    repeats = {
+        result.cell.index: median_repeat(headline_of(arms))
+        for page in results.pages
+        for arms in results.comparisons(page).values()
+        for result in arms.values()
+    }
     breakdowns: dict[int, Breakdown] = {}
     shown: dict[int, Shown] = {}
-    for index, cell in cells.items():
-        taken = []
-        for row, record in store.load_records(_nearest_the_median(of_cell[index], each)):
-            _, client = loaded_with(experiment, cell, row.repeat)
-            path = critical_path(pages[cell.page], record, client)
+    for cell in (result.cell for result in results.cells if result.cell.index in of_cell):
+        nearest = _nearest_the_median(of_cell[cell.index], each)
+        best = next((row for row in of_cell[cell.index] if row.repeat == repeats[cell.index]), nearest[0])
+        taken: dict[int, Shown] = {}
+        for row, record in store.load_records([best, *(row for row in nearest if row is not best)]):
+            _, client = loaded_with(results.experiment, cell, row.repeat)
+            path = critical_path(results.pages[cell.page], record, client)
             if path is None:
                 # The load was observed only at the origins, like all loads of this cell.
                 break
-            taken.append(Shown(record, path))
+            taken[row.repeat] = Shown(record, path)
         if taken:
-            breakdowns[index], shown[index] = _mean(taken), taken[0]
+            shown[cell.index] = taken[best.repeat]
+            breakdowns[cell.index] = _mean([taken[row.repeat] for row in nearest])
     return Attribution(breakdowns, shown)
+
+
+def median_repeat(cell: CellResult | None) -> int | None:
+    """Return the first repeat whose saving is nearest to the cell's median saving; None without savings."""
+    if cell is None or cell.improvement_percent is None:
+        return None
+    off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}
+    return min(off, key=lambda one: (off[one], one))
 
 
 def _nearest_the_median(rows: Sequence[LoadRow], count: int) -> list[LoadRow]:

@@ -134,4 +134,4 @@ def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)
     world = worlds[0] if worlds else None
-    return RunAnalysis(with_reasons(store, results), attribute(store, rows), world)
+    return RunAnalysis(with_reasons(store, results), attribute(store, rows, results), world)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, get_args
 
+from fastopen.analysis.attribution.breakdown import median_repeat
 from fastopen.analysis.attribution.critical_path import CriticalPath, critical_path
 from fastopen.analysis.statistics import CellResult, Reasons, Results, slower_in_the_median
 from fastopen.common.grouping import grouped
@@ -35,7 +36,9 @@ MORE_LOST: Final = 1.25
 BUSY_MIN: Final = 0.75
 # Datagrams with QUIC Initial packets are padded to at least this size (RFC 9000 section 14.1).
 PADDED_BYTES: Final = 1200
+# Names of requests are cut to these lengths in sentences, and in figures and tables.
 NAME_LENGTH: Final = 32
+LABEL_LENGTH: Final = 26
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,15 @@ class _RequestFacts:
     """Time from the response's first byte to its last."""
     retransmitted: tuple[int, int]
     """The numbers of segments that the client and the origin retransmitted on the connection."""
+
+    def later_ns(self, before: "_RequestFacts") -> int:
+        """Return how much longer after it was queued the request ended than the same request `before`."""
+        return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
+
+    def longer_ns(self, before: "_RequestFacts") -> int:
+        """Return how much longer the request took than `before`, as far as this made it end later: a request
+        that was sent earlier, because it waited less for a connection, may take longer and end no later."""
+        return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
@@ -100,10 +112,9 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
             baseline = baseline_of(arms)
             for arm in treatments_of(arms):
                 cell = arms[arm.name]
-                median = cell.improvement_percent
-                if baseline is not None and median is not None and slower_in_the_median(cell, smallest):
-                    savings = cell.improvements_percent
-                    yield baseline, cell, min(savings, key=lambda n: (abs(savings[n] - median), n))
+                repeat = median_repeat(cell)
+                if baseline is not None and repeat is not None and slower_in_the_median(cell, smallest):
+                    yield baseline, cell, repeat
         baselines = [one for arms in rows.values() if (one := baseline_of(arms)) is not None]
         for cells in results.alike(baselines, "rtt"):
             cells.sort(key=lambda cell: results.experiment.networks[cell.cell.network].rtt_us)
@@ -200,9 +211,7 @@ def reason_between(
     on_path = dict.fromkeys(segment.resource for segment in path.segments)
     if late := _without_ticket(page, before, after, on_path, was, now):
         return late
-    longer = {
-        index: now[index].took_ns - was[index].took_ns for index in on_path if index in was and index in now
-    }
+    longer = {index: now[index].longer_ns(was[index]) for index in on_path if index in was and index in now}
     worst = max(longer, key=lambda index: longer[index], default=None)
     if worst is None or longer[worst] < SHARE_MIN * (after.plt_ns - before.plt_ns) or longer[worst] <= 0:
         return _load_retransmitted(before, after)
@@ -232,7 +241,7 @@ def _without_ticket(
     for index in on_path:
         if index not in was or index not in now or not (was[index].early and now[index].without_session):
             continue
-        late_ns = now[index].waited_ns + now[index].took_ns - was[index].waited_ns - was[index].took_ns
+        late_ns = now[index].later_ns(was[index])
         if late_ns >= EXPLAINS_MIN * slower_ns:
             with_tfo = now[index].syn_data and not was[index].syn_data
             earlier = ", which TFO made a round trip earlier" if with_tfo else ""
@@ -247,7 +256,7 @@ def _without_ticket(
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
     """Return a clause on the reason why a request took longer; empty if none is known. `competing`: the
     result of `_competing_response`."""
-    longer_ns = now.took_ns - was.took_ns
+    longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
     stopped = now.transfer_ns - was.transfer_ns >= max(TIMEOUT_MIN_NS, EXPLAINS_MIN * longer_ns)
@@ -257,7 +266,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
     if late and (more or (stopped and lost and body_bytes <= WINDOW_BYTES)):
         # A busy link cannot explain the pause, so the request or its response waited for a timeout.
         return _retransmitted(was, now)
-    if now.before_bytes < LESS_CARRIED * was.before_bytes:
+    if body_bytes > WINDOW_BYTES and now.before_bytes < LESS_CARRIED * was.before_bytes:
         carried = f"a connection that had carried only {size(now.before_bytes)}"
         return (
             f"it used {carried if now.reused else 'a fresh connection'} with a small congestion window"
@@ -355,11 +364,15 @@ def _span(request: Request) -> tuple[int, int] | None:
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return the name of a request in texts: `request 12 logo.png`. Figures show the same number."""
+    """Return the name of a request in texts: `request 12 logo.png`."""
+    return f"request{NBSP}{request_label(page, index, NAME_LENGTH)}"
+
+
+def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
+    """Return a request's number and the last part of its path, cut to `length`, such as `12 logo.png`."""
     resource = page.resources[index]
     path = resource.url.partition("?")[0].rstrip("/").rpartition("/")[2] or resource.host
-    shown = path if len(path) <= NAME_LENGTH else f"{path[: NAME_LENGTH - 1]}…"
-    return f"request{NBSP}{index} {shown}"
+    return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"
 
 
 def where_slower(results: Results, cells: Sequence[CellResult]) -> str:

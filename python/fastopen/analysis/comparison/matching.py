@@ -52,11 +52,12 @@ def read_side(folder: Path) -> Side:
 def side_of(store: RunStore, place: str) -> Side:
     """Read an open run, which may be only in memory. `place` names the run in messages."""
     rows, jobs = store.loads(), store.jobs()
+    results = collect(store, rows)
     return Side(
         place=place,
         label=store.label,
-        results=collect(store, rows),
-        attribution=attribute(store, rows),
+        results=results,
+        attribution=attribute(store, rows, results),
         seeds={(row.cell, row.repeat): jobs[row.job] for row in rows},
         bodies=dict(store.options.get("bodies") or {}),
     )

@@ -72,16 +72,15 @@ class Payoff:
         }
 
 
-def payoffs(runs: Sequence[Results]) -> Iterator[Payoff]:
+def payoffs(results: Results) -> Iterator[Payoff]:
     """Yield the payoff of each treatment behind each middlebox, if the run has loads over the open path too.
     Middleboxes that affect only QUIC are left out, and networks with a `path_share` below 1."""
-    for results in runs:
-        of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
-        for alike in of_row.values():
-            if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
-                yield replace(alike[0], otherwise="")
-            else:
-                yield from alike
+    of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
+    for alike in of_row.values():
+        if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
+            yield replace(alike[0], otherwise="")
+        else:
+            yield from alike
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:

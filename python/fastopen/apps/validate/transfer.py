@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fastopen.analysis.statistics import FULL_MIN, VALUES_MIN, central
+from fastopen.analysis.statistics import range_of_samples
 from fastopen.apps.validate.page_load_options import PageLoadOptions, networks_of, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
 from fastopen.cli.print_grid import print_grid
@@ -54,7 +54,7 @@ class Prediction(TwoTimes):
     saving_error_points: float | None
     """The predicted minus the measured saving, in percentage points; None if unknown or for the baseline."""
     predicted_range_ms: tuple[float, float] | None = None
-    """The range of the predictions of all samples (see `spanned`); None if there are too few samples."""
+    """The range of the central 90 % of the samples (see `range_of_samples`); None if they are too few."""
     error: PredictionError | None = None
     """The step with the largest error on the way to the load event; None if no step has an error."""
 
@@ -176,7 +176,7 @@ class Transfer:
                 client=client,
                 measured_ms=_median_ms(against),
                 predicted_ms=_median_ms(records),
-                predicted_range_ms=spanned(map(_plt_ms, records)),
+                predicted_range_ms=range_of_samples([*map(_plt_ms, records)], 0.9),
                 saving_error_points=(savings[0] or 0.0) - (savings[1] or 0.0) if known else None,
                 error=error,
             )
@@ -193,15 +193,6 @@ def _median_ms(records: Sequence[LoadRecord]) -> float | None:
 def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
     """Return the load with the median PLT (the lower of the two in the middle)."""
     return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
-
-
-def spanned(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of the central 90 % of the values. With fewer than FULL_MIN values, return the range
-    of all values; with fewer than VALUES_MIN values, return None."""
-    listed = list(values)
-    if len(listed) < VALUES_MIN:
-        return None
-    return central(listed, 0.9) if len(listed) >= FULL_MIN else (min(listed), max(listed))
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:

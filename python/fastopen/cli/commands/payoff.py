@@ -1,6 +1,6 @@
 """Define `fastopen payoff`: compute the share of broken paths at which TCP Fast Open stops paying."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Annotated, Final
 
@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import Payoff, Results, collect, payoffs
-from fastopen.cli.output import console, print_json
+from fastopen.cli.output import console, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import InputError
@@ -28,31 +28,37 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Compute the share of broken paths at which TFO stops paying, from its savings and costs."""
-    results = []
+    results: dict[str, Results] = {}
     for run in runs:
         with RunStore.open(find_run(run)) as store:
-            results.append(collect(store))
-    found = list(payoffs(results))
+            results[run] = collect(store)
+    found = [(run, one) for run, of_run in results.items() for one in payoffs(of_run)]
     if not found:
         message = "no page was loaded over both a working path and one that breaks TFO"
         remedy = "use fastopen run PAGE --path none,drop-syn-data, without --path-share"
         raise InputError(message, ", ".join(runs), remedy)
     if json:
-        print_json({"visits": visits, "payoffs": [one.as_json(visits) for one in found]})
+        print_json({"visits": visits, "payoffs": [{"run": run, **one.as_json(visits)} for run, one in found]})
         return
-    several = any(one.otherwise for one in found)
+    several, otherwise = len(results) > 1, any(one.otherwise for _, one in found)
     columns = (
-        *keys("page", "path", "TFO", *(["with"] if several else [])),
+        *keys(*(["run"] * several), "page", "path", "TFO", *(["with"] * otherwise)),
         *figures("RTT\nms", "saves, open\nms", "costs, broken\nms"),
         *figures("pays\nbelow", f"cached for\n{visits} visits", "one\nhandshake"),
     )
     rows = (
         (
-            *(one.page, one.path, ARMS[one.arm].short_label, *([one.otherwise] if several else [])),
-            *(f"{one.rtt_ms:g}", f"{one.saved_ms:.1f}", _cost(one)),
+            *(
+                *([run] * several),
+                one.page,
+                one.path,
+                ARMS[one.arm].short_label,
+                *([one.otherwise] * otherwise),
+            ),
+            *(f"{one.rtt_ms:g}", shown(one.saved_ms), _cost(one)),
             *map(_share, (one.break_even_share(), one.break_even_share(visits), one.one_handshake_share)),
         )
-        for one in found
+        for run, one in found
     )
     print_grid(listing(columns, rows))
     for sentence in _sentences(results, visits):
@@ -60,18 +66,19 @@ def command(
 
 
 def _cost(one: Payoff) -> str:
-    return f"{one.cost_ms:.1f}" if isfinite(one.cost_ms) else "never loads"
+    return shown(one.cost_ms) if isfinite(one.cost_ms) else "never loads"
 
 
 def _share(share: float | None) -> str:
     return "any" if share is None else f"{100 * share:.1f} %"
 
 
-def _sentences(runs: Sequence[Results], visits: int) -> Iterator[str]:
-    for results in runs:
+def _sentences(runs: Mapping[str, Results], visits: int) -> Iterator[str]:
+    for run, results in runs.items():
+        where = f"{run}, " if len(runs) > 1 else ""
         for page in results.pages:
             for one in findings(results, page):
-                yield f"{page}: {one.sentence}"
+                yield f"{where}{page}: {one.sentence}"
     yield (
         "Pays below: the share of broken paths below which TFO saves time on average. Cached: the same for a "
         f"client that pays once for a failure and avoids TFO on that path for {visits} visits (RFC 7413, "

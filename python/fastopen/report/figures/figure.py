@@ -1,6 +1,7 @@
 """Define figures: charts with captions, alternative texts and file names. Write them as SVG, PDF and PNG."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +71,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
     """Write each figure in each format, and return the paths. Raises InputError if they cannot be written."""
     written = []
     taken: set[str] = set()
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in figures:
@@ -84,5 +86,8 @@ def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[For
                 write_atomic(path, rendered(figure, form))
                 written.append(path)
     except OSError as error:
+        if made:
+            with suppress(OSError):  # it has figures
+                folder.rmdir()
         raise unwritable(folder, error) from None
     return written

@@ -54,7 +54,7 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield the loads to draw side by side: the median loads without TFO and with the preferred treatment."""
+    """Yield the loads to draw side by side: without TFO and with the preferred treatment, of one repeat."""
     for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = analysis.attribution.shown

@@ -23,9 +23,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
     """Draw a panel for each page and kind of broken path; None if no broken path costs a finite time."""
-    costly = (
-        one for one in payoffs([analysis.results]) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf
-    )
+    costly = (one for one in payoffs(analysis.results) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
     rows = [

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from fastopen.analysis.attribution import Kind, Shown
+from fastopen.analysis.attribution import Kind, Shown, request_label
 from fastopen.common.phrases import time
 from fastopen.contract import Connection, Request
 from fastopen.experiments import ARMS, ArmName
@@ -21,7 +21,6 @@ ROW_MAX: Final = 14
 ROW_MIN: Final = 4
 # With more requests, a chart has no room for their names.
 NAMED_MAX: Final = 60
-NAME_LENGTH: Final = 26
 # Width of the plot in pixels: of a single figure, and of panels side by side.
 WIDTH: Final = 600
 PANEL_WIDTH: Final = 290
@@ -46,13 +45,6 @@ def row_height(requests: int) -> int:
     return max(ROW_MIN, min(ROW_MAX, HEIGHT_MAX // max(requests, 1)))
 
 
-def request_name(page: Page, resource: int) -> str:
-    """Return a request's number and the last part of its path, cut to NAME_LENGTH, such as `12 logo.png`."""
-    url = page.resources[resource].url
-    path = url.partition("?")[0].rstrip("/").rpartition("/")[2] or page.resources[resource].host
-    return f"{resource} {path if len(path) <= NAME_LENGTH else path[: NAME_LENGTH - 1] + '…'}"
-
-
 def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
     """Yield rows for the waits of each request, then for the critical path, which is drawn over them."""
     connections = {one.id: one for one in shown.record.connections}
@@ -67,7 +59,7 @@ def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
 
 def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -> list[dict[str, Any]]:
     """Return the rows with the names of their requests, followed by a row for the load event of each load."""
-    names = [request_name(page, index) for index in range(len(page.resources))]
+    names = [request_label(page, index) for index in range(len(page.resources))]
     ends = ((label, shown.path.plt_ns) for label, shown in loads.items())
     return [
         *({**row, "name": names[row["request"]]} for row in rows),

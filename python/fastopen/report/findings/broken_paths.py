@@ -21,7 +21,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each kind of path that breaks TFO, over all networks that were also loaded without
     such a path. Kinds with equal costs share a finding. Only the arm HEADLINE (TFO with warm cookies) is
     considered."""
-    found = (one for one in payoffs([results]) if one.page == page and one.arm == HEADLINE.name)
+    found = (one for one in payoffs(results) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))
 
@@ -47,10 +47,10 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
         yield f"{behind} no time, and over an open path it saves {saved}: it pays at any share of such paths."
         return
     rest = "; on other networks it pays at any share" if len(shares) < len(others) else ""
-    yield (
-        f"{behind} {cost}, and over an open path it saves {saved}: on average it pays while fewer than"
-        f" {span(shares, '%')} of paths are broken in this way{rest}."
-    )
+    pays = f"on average it pays while fewer than {span(shares, '%')} of paths are broken in this way"
+    if not round(max(shares), 1):
+        pays = "on average it does not pay"
+    yield f"{behind} {cost}, and over an open path it saves {saved}: {pays}{rest}."
     if all(path.startswith("drop-") for path in paths):
         dropping = f"{100 * DROPPING_SHARE:g}{NBSP}%"
         yield f"If {dropping} of paths drop SYNs ({DROPPING_SOURCE}), {_where(found)}."

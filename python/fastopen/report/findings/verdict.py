@@ -255,6 +255,8 @@ def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
         return f"No load {BASELINE.words} is valid"
     if verdict is Verdict.INVALID and any(arm.fast_open and arm not in without for arm in loaded_arms):
         return f"No load {max(without, key=lambda arm: arm.preference).words} is valid"
+    if not of_arm(cells, BASELINE):
+        return f"There is no load {BASELINE.words} to compare with"
     loaded = any(cell.loads > cell.invalid for cell in cells)
     if verdict is Verdict.UNKNOWN and loaded and not any(cell.connections for cell in cells):
         return "The client opened no connection: there is nothing to compare"

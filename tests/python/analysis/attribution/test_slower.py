@@ -71,13 +71,28 @@ def test_a_request_that_got_a_connection_with_a_smaller_window_is_named() -> Non
         data["connections"].append(new)
         data["requests"][LAST]["connection"] = 99
 
-    results = slower_cold(other_connection)
+    # The initial window has room for all of the smaller response.
+    assert not slower_cold(other_connection).reasons.of_cells
+    results = slower_cold(other_connection, page=page_with_large(LAST, 40_000))
     (reason,) = results.reasons.of_cells.values()
     assert reason.startswith(
-        "request\N{NO-BREAK SPACE}11 11.png (4\N{NO-BREAK SPACE}kB), on the critical path"
+        "request\N{NO-BREAK SPACE}11 11.png (40\N{NO-BREAK SPACE}kB), on the critical path"
     )
     assert "takes 300\N{NO-BREAK SPACE}ms longer: it used a fresh connection with a small" in reason
     assert shown(results)[0].figures["certain"] is True
+
+
+@pytest.mark.parametrize(("sent_earlier_ms", "named"), [(0, True), (300, False)])
+def test_a_request_that_is_sent_earlier_and_takes_longer_is_named_only_if_it_ends_later(
+    sent_earlier_ms: int, named: bool
+) -> None:
+    def waited(data: dict[str, Any]) -> None:
+        for name in ("sent_ns", "first_byte_ns", "end_ns"):
+            data["requests"][LAST][name] += sent_earlier_ms * MS
+
+    results = slower_cold(with_sent_again(0, 2), without=waited)
+    (reason,) = results.reasons.of_cells.values()
+    assert ("on the critical path" in reason) is named
 
 
 def test_a_syn_that_was_sent_again_is_named() -> None:

@@ -1,8 +1,10 @@
 """The percentage of broken paths at which TFO stops paying off."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any, cast
 
 import pytest
@@ -48,7 +50,7 @@ def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: 
     )
     with RunStore.open(folder) as store:
         results = collect(store)
-    found = [*payoffs([results])]
+    found = [*payoffs(results)]
     assert {(one.rtt_ms, one.path) for one in found} == {(20, "drop-syn-data"), (100, "drop-syn-data")}
     saved = {(one.cell.network, one.cell.arm.name): one.saved_ms for one in results.cells}
     opened = [number for number, network in enumerate(networks) if network.path == "none"]
@@ -56,6 +58,11 @@ def test_each_broken_path_is_held_against_the_open_one_of_its_network(tmp_path: 
         saved[number, name] for number in opened for name in ("cold", "warm")
     }
     assert "pays" in fastopen("payoff", folder).stdout
+    copy = tmp_path / "copy"
+    copytree(folder, copy)
+    rows = json.loads(fastopen("payoff", folder, copy, "--json").stdout)["payoffs"]
+    assert [row["run"] for row in rows] == [str(folder)] * 4 + [str(copy)] * 4
+    assert fastopen("payoff", folder, copy).stdout.count(f"{copy}, p: ") == 1
 
 
 def test_the_mean_saving_is_none_where_it_stops_paying() -> None:
@@ -84,7 +91,7 @@ def test_a_path_where_only_loads_without_tfo_finish_is_never_worth_it(tmp_path: 
         ]
         changed = replace(results, cells=broken)
         assert len(list(broken_paths(changed, "p"))) == (0 if "off" in arms else 1)
-        return {one.arm: one for one in payoffs([changed])}
+        return {one.arm: one for one in payoffs(changed)}
 
     warm = found("warm")["warm"]
     assert (warm.cost_ms, warm.break_even_share(), warm.as_json(10)["cost_ms"]) == (math.inf, 0.0, None)
@@ -108,6 +115,11 @@ def test_where_only_some_networks_never_load_the_others_are_told_apart(
     assert "Elsewhere, behind drop-syn-data" in some
     assert "at 100\N{NO-BREAK SPACE}ms, and not at 20\N{NO-BREAK SPACE}ms" in some
     assert "there it never pays." in sentence(of(-5.0, math.inf))
+    assert ["average it does not pay." in sentence(of(ms, 900.0)) for ms in (-0.0, 0.3, 0.5)] == [
+        True,
+        True,
+        False,
+    ]
     saved = (100.0, 10.0, 10.0, 10.0, 10.0)
     assert "it pays in 1 of 5 rows." in sentence(*(of(one, 900.0) for one in saved))
 
@@ -130,9 +142,9 @@ def test_a_factor_that_makes_no_difference_makes_no_rows_and_one_that_does_is_na
     with RunStore.open(made_up_run(tmp_path / "run", plan)) as store:
         results = collect(store)
     alike = [replace(one, saved_ms=float(one.cell.network)) for one in results.cells]
-    assert {one.otherwise for one in payoffs([replace(results, cells=alike)])} == {""}
+    assert {one.otherwise for one in payoffs(replace(results, cells=alike))} == {""}
     differing = [replace(one, saved_ms=float(one.cell.setup)) for one in results.cells]
-    assert {one.otherwise for one in payoffs([replace(results, cells=differing)])} == {
+    assert {one.otherwise for one in payoffs(replace(results, cells=differing))} == {
         "no detection of black holes",
         "a pause of 3600 s after black holes",
     }

@@ -67,3 +67,8 @@ def test_the_command_writes_csv_and_names_what_is_damaged(tmp_path: Path) -> Non
     assert len(list(csv.DictReader(io.StringIO(done.stdout)))) == 2
     assert "torn.har" in done.stderr
     assert done.stderr.endswith("2 pages in 3 files, 1 of them damaged\n")
+    for path in corpus_files([tmp_path]):
+        if path.name != "torn.har":
+            path.unlink()
+    done = fastopen("page", "index", tmp_path)
+    assert done.stderr.endswith("0 pages in 1 file, 1 of them damaged\n")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, saving, spanned, summary
+from fastopen.analysis.statistics import range_of_samples
+from fastopen.apps.validate.transfer import Loads, Prediction, Transfer, saving, summary
 from fastopen.contract import Network
 from fastopen.workflows.page_loads import PageLoads
 from made_up_loads import load, page, request
@@ -78,9 +79,9 @@ def test_of_several_draws_the_medians_are_compared_and_the_range_is_said() -> No
 
 
 def test_draws_span_what_nine_of_ten_do_and_few_span_all() -> None:
-    assert spanned([1.0, 2.0]) is None
-    assert spanned([3.0, 1.0, 2.0]) == (1.0, 3.0)
-    assert spanned(float(n) for n in range(101)) == pytest.approx((5.0, 95.0))
+    assert range_of_samples([1.0, 2.0], 0.9) is None
+    assert range_of_samples([3.0, 1.0, 2.0], 0.9) == (1.0, 3.0)
+    assert range_of_samples([float(n) for n in range(101)], 0.9) == pytest.approx((5.0, 95.0))
 
 
 def test_a_saving_needs_both_times() -> None:

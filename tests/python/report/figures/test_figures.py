@@ -1,5 +1,6 @@
 """Figures: their data, drawing in every format, and their common style."""
 
+import errno
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fastopen.analysis.attribution import RunAnalysis, analyse_run
+from fastopen.analysis.attribution import RunAnalysis, analyse_run, request_label
 from fastopen.analysis.attribution.cold import cold_requests
 from fastopen.analysis.statistics import CellResult
 from fastopen.cli.app import app
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, MachineError
 from fastopen.experiments import ARMS, Plan
 from fastopen.report.figures import (
     FORMATS,
@@ -30,10 +31,10 @@ from fastopen.report.figures import (
     slug_of,
     write_figures,
 )
+from fastopen.report.figures import figure as figure_module
 from fastopen.report.figures.distribution import GROUPS, distribution
 from fastopen.report.figures.lines import median_span
 from fastopen.report.figures.panels import columns_of
-from fastopen.report.figures.requests import request_name
 from fastopen.report.figures.style import KIND_COLOURS
 from fastopen.report.result_tables import cold_grid
 from fastopen.runs import RunStore
@@ -209,6 +210,22 @@ def test_an_unknown_format_and_a_folder_that_is_a_file_are_named(tmp_path: Path)
         write_figures([], tmp_path / "file", ["svg"])
 
 
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_full_disk_leaves_no_empty_folder_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existed: bool
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(figure_module, "write_atomic", full)
+    folder = tmp_path / "figures"
+    if existed:
+        folder.mkdir()
+    with pytest.raises(MachineError):
+        write_figures(overview_figures(source_of(made_up_plan(PAGES[:1])))[:1], folder, ["svg"])
+    assert folder.exists() is existed
+
+
 def test_pages_whose_names_are_one_file_name_do_not_overwrite_each_other(tmp_path: Path) -> None:
     figure = overview_figures(source_of(made_up_plan(PAGES[:1])))[0]
     written = write_figures([figure, figure], tmp_path, ["svg"])
@@ -225,7 +242,7 @@ def test_a_slug_of_any_text_is_a_file_name(text: str) -> None:
 def test_a_long_name_of_a_request_is_cut() -> None:
     page = made_up_page("p", 1)
     long = page.resources[0].model_copy(update={"url": "http://a.test/" + "x" * 99 + "?q"})
-    name = request_name(page.model_copy(update={"resources": (long,)}), 0)
+    name = request_label(page.model_copy(update={"resources": (long,)}), 0)
     assert name == "0 " + "x" * 25 + "…"
 
 

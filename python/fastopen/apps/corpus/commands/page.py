@@ -15,6 +15,7 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
 from fastopen.common.csv_cells import inert
 from fastopen.common.errors import unwritable
+from fastopen.common.phrases import plural
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages
 
 PANEL: Final = "Inputs"
@@ -66,8 +67,8 @@ def index(
             print_message(f"interrupted after {read:,} files")
             raise typer.Exit(EXIT_INTERRUPTED) from None
     if not quiet:
-        words = f"{pages:,} pages in {read:,} files" + (f", {damaged:,} of them damaged" if damaged else "")
-        print_message(words)
+        of_them = f", {damaged:,} of them damaged" if damaged else ""
+        print_message(f"{plural(pages, 'page')} in {plural(read, 'file')}{of_them}")
     if damaged:
         raise typer.Exit(EXIT_FAULTS)
 
