@@ -22,7 +22,6 @@ from fastopen.apps.diagnose.probe.trials import (
     Trial,
     all_lost,
     greeting,
-    handling_of,
     target_of,
 )
 from fastopen.apps.diagnose.probe.words import conclude
@@ -167,7 +166,7 @@ class TestRows:
         self, error: str, timed_out: bool, fail: ClientFail, handling: Handling
     ) -> None:
         trial = Trial(Opening.FASTOPEN, error, timed_out, False, fail, 0, None, None)
-        assert handling_of(trial) is handling
+        assert trial.handling is handling
 
 
 @pytest.fixture(name="sandbox", scope="module")
