@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
 from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out, packaged_source
 from fastopen.common.errors import InputError, MachineError
-from fastopen.common.process import StepFailedError, check_programs
+from fastopen.common.process import StepFailedError, check_programs, errors_in
 from fastopen.engines.kernels.manifest import (
     MANIFEST,
     PROGRAM,
@@ -54,7 +53,6 @@ MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on anothe
 LOCK: Final = ".lock"
 PREFIX: Final = ".build-"
 LOG: Final = "build.log"
-SHOWN_LINES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -259,11 +257,7 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 def _why(program: str, log: Path) -> tuple[str, str]:
     """Return the error message and the remedy for a failed build, from the errors in its log."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    if any("No space left on device" in line for line in lines):
+    if b"No space left on device" in log.read_bytes():
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
-    # Prefer the compiler's errors: make's own errors, such as "Error 2" for each folder, explain less.
-    compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
-    telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
-    message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
-    return f"the kernel's build failed in {Path(program).name}: {message}", f"the whole log is {log}"
+    message = f"the kernel's build failed in {Path(program).name}: {errors_in(log)}"
+    return message, f"the whole log is {log}"
