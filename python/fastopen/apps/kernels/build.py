@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
-from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out, packaged_source
+from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out
 from fastopen.common.errors import InputError, MachineError
 from fastopen.common.process import StepFailedError, check_programs, errors_in
 from fastopen.engines.kernels.manifest import (
@@ -175,7 +176,9 @@ def _build(job: _Job) -> Built:
     else:
         job.watch(Stage("asking apt", "for the newest kernel source"))
         apt = Apt(job.work / "apt")
-        source = packaged_source(apt, apt.newest(job.request.series))
+        offered = apt.newest(job.request.series)
+        identity = f"{offered.name} {offered.version}"
+        source = KernelSource(offered.name, offered.version, identity, partial(apt.download, offered))
     inputs = "\n".join([source.identity, job.recipe.config_sha256, job.recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
