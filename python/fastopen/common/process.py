@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,8 @@ Command = Sequence[str | Path]
 # Environment variables that child processes inherit. Others may affect compilers or the kernel's build.
 KEPT: Final = frozenset({"HOME", "LOGNAME", "PATH", "TMPDIR", "USER"})
 
+SHOWN_LINES: Final = 3
+
 
 class StepFailedError(Exception):
     """Raised if a program fails. The program's output is in the log."""
@@ -29,6 +32,15 @@ def plain_environment(**more: str) -> dict[str, str]:
     """Return a minimal environment with English messages and the variables in `more`."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT}
     return kept | {"LC_ALL": "C"} | more
+
+
+def errors_in(log: Path) -> str:
+    """Return the most telling lines of a build's log: the compiler's errors, else other errors, else the last
+    lines. Errors of make, such as "Error 2" for each folder, explain less than the compiler's."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
+    telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
+    return " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
 
 
 def check_programs(packages: Mapping[str, str], user: str) -> None:

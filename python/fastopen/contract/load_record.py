@@ -361,6 +361,15 @@ class LoadRecord(RecordPart):
     """The kernel's report on an external server; null: the client connected to the origins."""
 
     @property
+    def plt_ms(self) -> float | None:
+        return None if self.plt_ns is None else self.plt_ns / 1e6
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return the reasons why the load does not count, each with its kind: `link_late: 9 us`."""
+        return [f"{one.kind}: {one.detail}" for one in self.invalid]
+
+    @property
     def connection_count(self) -> int:
         """Return the number of opened connections without those that the client gave up (`given_up`)."""
         return len(self.connections) - self.given_up.connections

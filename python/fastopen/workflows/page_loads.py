@@ -60,5 +60,10 @@ class PageLoads:
         return run_in_memory(plan, self.kernel, self.jobs, watch, bodies_of(plan, [imported]))
 
 
+def median_load(records: Sequence[LoadRecord]) -> LoadRecord:
+    """Return the finished load with the median PLT (the lower of the two in the middle)."""
+    return sorted(records, key=lambda record: record.plt_ns or 0)[(len(records) - 1) // 2]
+
+
 def last_records(store: RunStore) -> Iterator[tuple[LoadRow, LoadRecord]]:
     return store.load_records(row for row in store.loads() if not row.superseded)

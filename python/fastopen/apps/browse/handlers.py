@@ -1,7 +1,6 @@
 """Handle the URLs of `fastopen browse`: the list of runs, a run and its sections, loads, and comparisons."""
 
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from markupsafe import Markup
 from tornado.web import Application, HTTPError
@@ -12,7 +11,6 @@ from fastopen.apps.browse.guard import PACKAGE, ROWS, Answer, Guarded, Paging, S
 from fastopen.apps.browse.kept import Outline
 from fastopen.apps.browse.loads import (
     OneLoad,
-    Progress,
     load_json,
     load_name,
     loads_grid,
@@ -36,7 +34,7 @@ from fastopen.report.page import html as report_html
 from fastopen.report.result_tables import cells_grid
 from fastopen.report.sections import PARTS, Part, drawn, part_html, verdict_html
 from fastopen.report.templates import asset, environment
-from fastopen.runs import ORDERS, Listing, RunReader, RunSummary
+from fastopen.runs import ORDERS, Listing, LoadRow, RunReader, RunSummary
 
 CSV: Final = "text/csv; charset=utf-8"
 SVG: Final = "image/svg+xml"
@@ -154,7 +152,7 @@ async def one_run(at: Guarded, name: str) -> None:
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
-    progress = await at.kept.threads.run(_progress, folder)
+    progress = await at.kept.read(folder, read_progress)
     search = at.get_query_argument("q", "")
     words = search.casefold().split()
     cells = [
@@ -176,15 +174,10 @@ async def one_run(at: Guarded, name: str) -> None:
     )
 
 
-def _progress(folder: Path) -> Progress:
-    with RunReader.open(folder) as run:
-        return read_progress(run)
-
-
 async def run_progress(at: Guarded, name: str) -> None:
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
-    progress = await at.kept.threads.run(_progress, folder)
+    progress = await at.kept.read(folder, read_progress)
     latest = [(row, load_name(outline, row)) for row in progress.latest]
     html = at.rendered("progress.html.jinja", name=name, progress=progress, latest=latest)
     at.show_part("Progress", html, at.run_link(name))
@@ -232,12 +225,11 @@ async def loads(at: Guarded, name: str) -> None:
     outline = await at.kept.outline(folder)
     listing = _listing(at, outline)
 
-    def read() -> tuple[Paging, list[Any]]:
-        with RunReader.open(folder) as run:
-            paging = Paging.within(at.number("page", 1), run.listed_count(listing))
-            return paging, run.listed(listing, paging.start, ROWS)
+    def read(run: RunReader) -> tuple[Paging, list[LoadRow]]:
+        paging = Paging.within(at.number("page", 1), run.listed_count(listing))
+        return paging, run.listed(listing, paging.start, ROWS)
 
-    paging, rows = await at.kept.threads.run(read)
+    paging, rows = await at.kept.read(folder, read)
     arguments = {key: at.get_query_argument(key, "") for key in ("cell", "valid", "q", "order")}
     at.show(
         "loads.html.jinja",
@@ -270,18 +262,15 @@ async def loads_file(at: Guarded, name: str) -> None:
     outline = await at.kept.outline(folder)
     listing = _listing(at, outline)
 
-    def read() -> str:
-        with RunReader.open(folder) as run:
-            return csv_text(loads_grid(outline, run.listed(listing)))
-
-    at.download(f"{slug_of(name)}-loads.csv", CSV, await at.kept.threads.run(read))
+    text = await at.kept.read(folder, lambda run: csv_text(loads_grid(outline, run.listed(listing))))
+    at.download(f"{slug_of(name)}-loads.csv", CSV, text)
 
 
 async def _load(at: Guarded, name: str, number: int) -> OneLoad:
     """Read a load. Raises InputError if the run has no load with this number."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
-    return await at.kept.threads.run(read_load, folder, outline, number)
+    return await at.kept.read(folder, lambda run: read_load(run, outline, number))
 
 
 async def one_load(at: Guarded, name: str, number: str) -> None:
@@ -313,7 +302,7 @@ async def load_table(at: Guarded, name: str, number: str, table: str) -> None:
 
 
 async def record_file(at: Guarded, name: str, number: str) -> None:
-    text = await at.kept.threads.run(load_json, at.kept.find(name), int(number))
+    text = await at.kept.read(at.kept.find(name), lambda run: load_json(run, int(number)))
     at.download(f"{slug_of(f'{name}-{number}')}.json", "application/json", text)
 
 

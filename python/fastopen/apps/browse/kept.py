@@ -121,6 +121,15 @@ class Kept:
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
+    async def read(self, folder: Path, read: Callable[[RunReader], Result]) -> Result:
+        """Return the result of `read` for a run, without a cache. Raises InputError."""
+
+        def opened() -> Result:
+            with RunReader.open(folder) as run:
+                return read(run)
+
+        return await self.threads.run(opened)
+
     async def summaries(self) -> list[RunSummary]:
         """Return a summary of each run, newest first; runs that cannot be read come last."""
         folders = await self.threads.run(run_folders, self.folder)

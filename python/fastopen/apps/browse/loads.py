@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from fastopen.analysis.attribution import CriticalPath, Shown, critical_path
@@ -99,15 +98,14 @@ class OneLoad:
         return None if self.path is None else Shown(self.record, self.path)
 
 
-def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
+def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
     """Read a load. Raises InputError if the run has no load with this number, or cannot be read."""
-    with RunReader.open(folder) as run:
-        row = _required(run, number)
-        text = run.load_json(row.job, row.load, row.attempt)
-        record = run.load_record(row.job, row.load, row.attempt)
-        flattener = Flattener(run)
-        near = run.listed(Listing(job=row.job))
-        neighbours = [row and row.number for row in (_row(run, number - 1), _row(run, number + 1))]
+    row = _required(run, number)
+    text = run.load_json(row.job, row.load, row.attempt)
+    record = run.load_record(row.job, row.load, row.attempt)
+    flattener = Flattener(run)
+    near = run.listed(Listing(job=row.job))
+    neighbours = [row and row.number for row in (_row(run, number - 1), _row(run, number + 1))]
     cell, experiment = outline.cells[row.cell], outline.experiment
     client = experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, row.repeat)
@@ -135,11 +133,10 @@ def read_load(folder: Path, outline: Outline, number: int) -> OneLoad:
     )
 
 
-def load_json(folder: Path, number: int) -> bytes:
+def load_json(run: RunReader, number: int) -> bytes:
     """Return the JSON record of a load as the world program wrote it. Raises InputError."""
-    with RunReader.open(folder) as run:
-        row = _required(run, number)
-        return run.load_json(row.job, row.load, row.attempt)
+    row = _required(run, number)
+    return run.load_json(row.job, row.load, row.attempt)
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fastopen.apps.conform.scripts import Script, known_reason, stage
 from fastopen.common.errors import InputError, MachineError, one_line
-from fastopen.common.process import StepFailedError, check_programs, run, running
+from fastopen.common.process import StepFailedError, check_programs, errors_in, run, running
 from fastopen.common.resources import cache_folder
 from fastopen.engines import find_program
 from fastopen.engines.kernels import Kernel
@@ -23,7 +23,6 @@ SOURCE: Final = Path("gtests/net/packetdrill")
 PROGRAM: Final = "packetdrill"
 # The Debian packages of each program that packetdrill's makefile calls.
 TOOLS: Final = {"gcc": "gcc libc6-dev", "make": "make", "bison": "bison", "flex": "flex"}
-SHOWN_LINES: Final = 3
 TIME: Final = Path(__file__).with_name("passing_time.h")
 # The time limit of a script, on the engine's clock. The longest script takes 30 s.
 SCRIPT_S: Final = 120
@@ -81,12 +80,7 @@ def _make(work: Path, log: Path) -> None:
             flags = f"CFLAGS=-w -include {TIME.name}"
             run(["make", f"--jobs={len(os.sched_getaffinity(0))}", flags, PROGRAM], file, work)
         except StepFailedError:
-            pass
-        else:
-            return
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    telling = [line for line in lines if "error" in line.lower() or "***" in line] or lines
-    raise MachineError(f"packetdrill could not be built: {' | '.join(telling[:SHOWN_LINES])}")
+            raise MachineError(f"packetdrill could not be built: {errors_in(log)}") from None
 
 
 class ScriptOutcome(StrEnum):

@@ -1,21 +1,7 @@
-"""List behaviours that break TCP Fast Open, and the names of the kernel's counters that reveal them.
-
-docs/measurements/paths.md has the counters of each behaviour."""
+"""List behaviours that break TCP Fast Open. docs/measurements/paths.md has the kernel's counters of each."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
-
-ACTIVE: Final = "TCPFastOpenActive"
-ACTIVE_FAIL: Final = "TCPFastOpenActiveFail"
-PASSIVE: Final = "TCPFastOpenPassive"
-PASSIVE_FAIL: Final = "TCPFastOpenPassiveFail"
-COOKIE_REQD: Final = "TCPFastOpenCookieReqd"
-OVERFLOW: Final = "TCPFastOpenListenOverflow"
-BLACKHOLE: Final = "TCPFastOpenBlackhole"
-SYN_RETRANS: Final = "TCPSynRetrans"
-RETRANS: Final = "RetransSegs"
-TIMEOUTS: Final = "TCPTimeouts"
-ATTEMPT_FAILS: Final = "AttemptFails"
 
 
 @dataclass(frozen=True)

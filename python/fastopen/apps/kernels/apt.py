@@ -25,6 +25,8 @@ CODENAMES: Final = ("bookworm", "trixie", "forky", "duke")
 FAST_SINCE: Final = (6, 16)
 PACKAGE: Final = re.compile(r"^linux-source-(\d+(?:\.\d+)+)$")
 _CANDIDATE: Final = re.compile(r"^(linux-source-[0-9.]+):\n(?:  .*\n)*?  Candidate: (\S+)$", re.MULTILINE)
+# A field's name, and its value with the continuation lines, which start with white space.
+_FIELD: Final = re.compile(r"^(\S[^:\n]*?)[ \t]*:[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
 # The timeouts are short so that a mirror that does not respond cannot delay the build for long.
 OPTIONS: Final = {
     "Dir::Etc::sourcelist": "/dev/null",
@@ -108,18 +110,8 @@ def _from_stanzas(text: str) -> Iterator[AptArchive]:
 
 def _fields(stanza: str) -> Mapping[str, str]:
     """Map the field names of a stanza, in lower case, to their values, including continuation lines."""
-    fields: dict[str, str] = {}
-    last = ""
-    for line in stanza.splitlines():
-        if line.startswith("#"):
-            continue
-        if line[:1] in (" ", "\t") and last:
-            fields[last] += "\n" + line
-        elif ":" in line:
-            last, value = line.split(":", 1)
-            last = last.strip().lower()
-            fields[last] = value.strip()
-    return fields
+    without_comments = re.sub(r"^#.*\n?", "", stanza, flags=re.MULTILINE)
+    return {name.lower(): value.rstrip() for name, value in _FIELD.findall(without_comments)}
 
 
 def _from_lines(text: str) -> Iterator[AptArchive]:

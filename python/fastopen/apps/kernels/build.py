@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -14,15 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from fastopen.apps.kernels import compile as step
 from fastopen.apps.kernels import trial
 from fastopen.apps.kernels.apt import Apt
-from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out, packaged_source
+from fastopen.apps.kernels.sources import KernelSource, given_source, link_that_leads_out
 from fastopen.common.errors import InputError, MachineError
-from fastopen.common.process import StepFailedError, check_programs
+from fastopen.common.process import StepFailedError, check_programs, errors_in
 from fastopen.engines.kernels.manifest import (
     MANIFEST,
     PROGRAM,
@@ -54,7 +54,6 @@ MAKE_ROOM: Final = "free some space, or set XDG_CACHE_HOME to a folder on anothe
 LOCK: Final = ".lock"
 PREFIX: Final = ".build-"
 LOG: Final = "build.log"
-SHOWN_LINES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,9 @@ def _build(job: _Job) -> Built:
     else:
         job.watch(Stage("asking apt", "for the newest kernel source"))
         apt = Apt(job.work / "apt")
-        source = packaged_source(apt, apt.newest(job.request.series))
+        offered = apt.newest(job.request.series)
+        identity = f"{offered.name} {offered.version}"
+        source = KernelSource(offered.name, offered.version, identity, partial(apt.download, offered))
     inputs = "\n".join([source.identity, job.recipe.config_sha256, job.recipe.patches_sha256])
     key = hashlib.sha256(inputs.encode()).hexdigest()[:8]
     for kernel in installed():
@@ -259,11 +260,7 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 def _why(program: str, log: Path) -> tuple[str, str]:
     """Return the error message and the remedy for a failed build, from the errors in its log."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    if any("No space left on device" in line for line in lines):
+    if b"No space left on device" in log.read_bytes():
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
-    # Prefer the compiler's errors: make's own errors, such as "Error 2" for each folder, explain less.
-    compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
-    telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
-    message = " | ".join(compilers or (telling or [line for line in lines if line])[-SHOWN_LINES:])
-    return f"the kernel's build failed in {Path(program).name}: {message}", f"the whole log is {log}"
+    message = f"the kernel's build failed in {Path(program).name}: {errors_in(log)}"
+    return message, f"the whole log is {log}"

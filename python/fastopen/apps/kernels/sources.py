@@ -4,11 +4,9 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
-from fastopen.apps.kernels.apt import Apt, Package
 from fastopen.common.errors import InputError
 from fastopen.common.process import pipe
 from fastopen.engines.kernels.manifest import sha256_of
@@ -57,13 +55,6 @@ class KernelSource:
             pipe([[*extract, "--file", path]], log, work)
         if path.is_relative_to(work):
             path.unlink()  # this was a download, and the build needs the space
-
-
-def packaged_source(apt: Apt, package: Package) -> KernelSource:
-    """Return the source in a package that apt offers. `unpack` downloads it."""
-    return KernelSource(
-        package.name, package.version, f"{package.name} {package.version}", partial(apt.download, package)
-    )
 
 
 def given_source(path: Path) -> KernelSource:

@@ -160,28 +160,22 @@ def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
         ]  # fmt: skip
         got = [pair for pair in one.got if pair[0].lower() not in _FRAMING]
         got = [*got, ("Content-Length", str(len(one.body)))]
-        response, request = (
-            writer.create_warc_record(
-                one.url,
-                kind,
-                payload=io.BytesIO(body),
-                http_headers=head,
-                warc_headers_dict={"WARC-Date": date},
-            )
-            for kind, body, head in (
-                ("response", bytes(one.body), StatusAndHeaders(one.status, got, "HTTP/1.1")),
-                (
-                    "request",
-                    b"",
-                    StatusAndHeaders(f"{one.method} {target} HTTP/1.1", sent, is_http_request=True),
-                ),
-            )
+        response = writer.create_warc_record(
+            one.url,
+            "response",
+            payload=io.BytesIO(one.body),
+            http_headers=StatusAndHeaders(one.status, got, "HTTP/1.1"),
+            warc_headers_dict={"WARC-Date": date},
         )
         offset = file.tell()
         writer.write_record(response)
         length = file.tell() - offset
-        request.rec_headers.add_header(
-            "WARC-Concurrent-To", response.rec_headers.get_header("WARC-Record-ID")
+        answer = response.rec_headers.get_header("WARC-Record-ID")
+        request = writer.create_warc_record(
+            one.url,
+            "request",
+            http_headers=StatusAndHeaders(f"{one.method} {target} HTTP/1.1", sent, is_http_request=True),
+            warc_headers_dict={"WARC-Date": date, "WARC-Concurrent-To": answer},
         )
         writer.write_record(request)
         index.append(_cdxj(one, response, offset, length))

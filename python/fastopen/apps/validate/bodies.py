@@ -131,8 +131,8 @@ def _validated(imported: ImportedPage, document: dict[str, Any]) -> BodiesValida
         recorded_bytes=imported.page.body_bytes(),
         received_bytes=sum(request.body_bytes for request in answered),
         recorded_plt_ms=None if recorded_us is None else recorded_us / 1000,
-        plt_ms=None if record.plt_ns is None else record.plt_ns / 1e6,
-        invalid=tuple(f"{one.kind}: {one.detail}" for one in record.invalid),
+        plt_ms=record.plt_ms,
+        invalid=tuple(record.reasons),
         screenshots={
             "recorded": imported.screenshot,
             "replayed": None if picture is None else base64.b64decode(picture),

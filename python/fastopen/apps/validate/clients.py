@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fastopen.apps.validate.page_load_options import PageLoadOptions, one_network
+from fastopen.apps.validate.page_load_options import PageLoadOptions, SamplesOption, one_network
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
@@ -72,15 +72,7 @@ def clients(
     rtt: Annotated[str, typer.Option(help="RTT.")] = "100ms",
     down: Annotated[str, typer.Option(help="Rate to the client.")] = "4mbit",
     up: Annotated[str, typer.Option(help="Rate from the client.")] = "256kbit",
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            "-n",
-            min=1,
-            help="Samples of each load, of which the median counts; 1 loads without variation.",
-        ),
-    ] = 1,
+    repeats: SamplesOption = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,
@@ -140,29 +132,22 @@ def _compared(page: Page, arm: str, loader: Found, chromium: Found) -> ClientCom
         page=page.name,
         arm=arm,
         requests=len(wanted),
-        loader_ms=_plt_ms(loader),
-        chromium_ms=_plt_ms(chromium),
+        loader_ms=None if loader is None else loader[0].plt_ms,
+        chromium_ms=None if chromium is None else chromium[0].plt_ms,
         missing=tuple(page.resources[one].url for one in sorted(wanted - asked)),
         extra=len(asked - wanted) + unknown,
-        invalid=(*_reasons(LOADER.label, loader), *_reasons(CHROMIUM.label, chromium)),
+        invalid=tuple(
+            f"{client}: {reason}"
+            for client, found in zip(COMPARED, (loader, chromium), strict=True)
+            for reason in (["no load"] if found is None else found[0].reasons)
+        ),
         unlike=0 if chromium is None else chromium[1],
     )
-
-
-def _reasons(client: str, found: Found) -> Iterator[str]:
-    if found is None:
-        yield f"{client}: no load"
-    else:
-        yield from (f"{client}: {one.kind}: {one.detail}" for one in found[0].invalid)
 
 
 def _asked(found: Found) -> set[int]:
     """Return the indexes of the resources whose requests got a response."""
     return set() if found is None else {one.resource for one in found[0].requests if one.status is not None}
-
-
-def _plt_ms(found: Found) -> float | None:
-    return None if found is None or found[0].plt_ns is None else found[0].plt_ns / 1e6
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:

@@ -12,6 +12,16 @@ from fastopen.contract import Network
 from fastopen.experiments import networks_asked
 from fastopen.workflows.page_loads import PageLoads
 
+SamplesOption = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        "-n",
+        min=1,
+        help="Samples of each load, of which the median counts; 1 loads without variation.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class PageLoadOptions:

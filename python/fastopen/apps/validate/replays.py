@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median, median_low
+from statistics import median
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -34,7 +34,7 @@ from fastopen.contract.job import LOAD_TIMEOUT_MAX_US
 from fastopen.experiments import Cell, Experiment, Plan, PlannedJob, make_plan
 from fastopen.pages import ImportedPage, Page
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.page_loads import last_records
+from fastopen.workflows.page_loads import last_records, median_load
 from fastopen.workflows.replays import (
     CACHED_MS,
     Replay,
@@ -99,7 +99,7 @@ def validate_replays(
         if done:
             validated.append(_validated(replay, done))
         else:
-            reasons = (f"{one.kind}: {one.detail}" for record in records[number] for one in record.invalid)
+            reasons = (reason for record in records[number] for reason in record.reasons)
             failed.append(f"{replay.page.name}: {next(reasons, 'the load did not finish')}")
     booted = run.results.environment.get("virtual_kernel", {}).get("name")
     return ReplayValidation(tuple(validated), tuple(unreplayable), tuple(failed), chosen, booted)
@@ -135,11 +135,9 @@ def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
 
 
 def _validated(replay: Replay, records: Sequence[LoadRecord]) -> ValidatedReplay:
-    """Compare the recording with the load that has the median PLT (the lower of the two in the middle)."""
-    middle = median_low([record.plt_ns or 0 for record in records])
-    record = next(record for record in records if record.plt_ns == middle)
+    record = median_load(records)
     cause = cause_of(replay.page, replay.recording, replay.held_ms, record)
-    return ValidatedReplay(replay, middle / 1e6, cause, tuple(_lookups_ms(replay, record)))
+    return ValidatedReplay(replay, record.plt_ms or 0.0, cause, tuple(_lookups_ms(replay, record)))
 
 
 def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, float]]:

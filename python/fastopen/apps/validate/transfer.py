@@ -12,7 +12,12 @@ import typer
 from rich.text import Text
 
 from fastopen.analysis.statistics import range_of_samples
-from fastopen.apps.validate.page_load_options import PageLoadOptions, networks_of, one_network
+from fastopen.apps.validate.page_load_options import (
+    PageLoadOptions,
+    SamplesOption,
+    networks_of,
+    one_network,
+)
 from fastopen.cli.output import EXIT_FAULTS, console, print_json, print_message, shown
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import page_watchers
@@ -26,7 +31,7 @@ from fastopen.experiments import BASELINE, HEADLINE, ArmName
 from fastopen.pages import ImportedPage, Page, load_pages
 from fastopen.runs.export import export
 from fastopen.workflows.differences import TwoTimes
-from fastopen.workflows.page_loads import PageLoads, last_records
+from fastopen.workflows.page_loads import PageLoads, last_records, median_load
 from fastopen.workflows.replays import PredictionError, calibrate, error_of
 from fastopen.workflows.run import Watch
 
@@ -167,7 +172,7 @@ class Transfer:
             against = measured[CHROMIUM.label, network, arm]
             error = None
             if records and against:
-                error = error_of(predicted_page, _middle(records), page, _middle(against))
+                error = error_of(predicted_page, median_load(records), page, median_load(against))
             yield Prediction(
                 page=page.name,
                 before=self.before,
@@ -176,23 +181,14 @@ class Transfer:
                 client=client,
                 measured_ms=_median_ms(against),
                 predicted_ms=_median_ms(records),
-                predicted_range_ms=range_of_samples([*map(_plt_ms, records)], 0.9),
+                predicted_range_ms=range_of_samples([one.plt_ms or 0.0 for one in records], 0.9),
                 saving_error_points=(savings[0] or 0.0) - (savings[1] or 0.0) if known else None,
                 error=error,
             )
 
 
-def _plt_ms(record: LoadRecord) -> float:
-    return (record.plt_ns or 0) / 1e6
-
-
 def _median_ms(records: Sequence[LoadRecord]) -> float | None:
-    return median(map(_plt_ms, records)) if records else None
-
-
-def _middle(records: Sequence[LoadRecord]) -> LoadRecord:
-    """Return the load with the median PLT (the lower of the two in the middle)."""
-    return sorted(records, key=_plt_ms)[(len(records) - 1) // 2]
+    return median(one.plt_ms or 0.0 for one in records) if records else None
 
 
 def saving(off_ms: float | None, on_ms: float | None) -> float | None:
@@ -229,15 +225,7 @@ def transfer(
         str | None, typer.Option(help="Rate of the networks to predict. (default: the same)")
     ] = None,
     to_loss: Annotated[str, typer.Option(help="Random loss of the networks to predict.")] = "0%",
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            "-n",
-            min=1,
-            help="Samples of each predicted load, of which the median counts; 1 loads without variation.",
-        ),
-    ] = 1,
+    repeats: SamplesOption = 1,
     json: JsonOption = False,
     quiet: QuietOption = False,
     *,

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fastopen.apps.diagnose.behaviours import BLACKHOLE
+from fastopen.apps.diagnose.why.diagnosis import CLIENT, SERVER
 from fastopen.apps.diagnose.why.machine import read_counters, sysctl
 from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.cli.shared_options import JsonOption
@@ -25,8 +25,6 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 PANEL: Final = "Trust"
 
-CLIENT_BIT: Final = 1
-SERVER_BIT: Final = 2
 # Linux 4.11 introduced TCP_FASTOPEN_CONNECT, with which any client can use TFO.
 KERNEL_MIN: Final = (4, 11)
 TIMER_MAX_US: Final = 1000.0
@@ -98,14 +96,14 @@ def _fast_open() -> Iterator[Check]:
     if text is None or not text.isdecimal():
         return
     value = int(text)
-    both = value | CLIENT_BIT | SERVER_BIT
-    bits = {"clients": CLIENT_BIT, "servers": SERVER_BIT}
+    both = value | CLIENT | SERVER
+    bits = {"clients": CLIENT, "servers": SERVER}
     ends = ", ".join(f"{who} {'on' if value & bit else 'off'}" for who, bit in bits.items())
     on = "" if value == both else f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}"
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
     hole = sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
     if hole is not None:
-        times = read_counters().get(BLACKHOLE)
+        times = read_counters().get("TCPFastOpenBlackhole")
         found = "" if times is None else f"; suspected {plural(times, 'time')} since boot"
         off_for = (
             "not looked for" if hole == "0" else f"TFO is off for {hole} s after a suspicion, then longer"

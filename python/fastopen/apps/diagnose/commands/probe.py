@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from fastopen.apps.diagnose.probe.trials import CONNECTIONS_MAX, Probed, Target, probe, target_of
-from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict
+from fastopen.apps.diagnose.probe.words import Conclusion, conclude
 from fastopen.apps.diagnose.why.machine import sysctl
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
 from fastopen.cli.shared_options import JsonOption, QuietOption
@@ -41,32 +41,33 @@ def command(
         raise InputError("cannot be combined with --ipv6", "--ipv4", "drop one of them")
     setting = _check_setting()
     family = socket.AF_INET if ipv4 else socket.AF_INET6 if ipv6 else socket.AF_UNSPEC
-    found: list[Probed] = []
+    found: list[tuple[Probed, Conclusion]] = []
     interrupted = False
     for target in targets:
         if not quiet:
             _announce(target, timeout)
         try:
-            found.append(probe(target, family=family, timeout_s=timeout))
+            probed = probe(target, family=family, timeout_s=timeout)
         except KeyboardInterrupt:
             interrupted = True
             break
+        found.append((probed, conclude(probed, setting)))
         if not json:
-            _print(found[-1], setting)
+            _print(*found[-1])
     if json:
         rows = [
             {
-                **one.as_json(),
-                "verdict": verdict(one),
-                "meaning": [*meaning(one, setting)],
-                "consistent_with": [row.name for row in consistent(one, setting)],
+                **probed.as_json(),
+                "verdict": conclusion.verdict,
+                "meaning": conclusion.meaning,
+                "consistent_with": [cause.name for cause in conclusion.causes],
             }
-            for one in found
+            for probed, conclusion in found
         ]
         print_json({"format": "fastopen-probe/1", "hosts": rows})
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
-    if not all(one.reachable for one in found):
+    if not all(probed.reachable for probed, _ in found):
         raise typer.Exit(EXIT_FAULTS)
 
 
@@ -92,13 +93,13 @@ def _announce(target: Target, timeout: float) -> None:
     print_message(f"{message} and {timeout:g} s at most", "dim")
 
 
-def _print(found: Probed, setting: int) -> None:
+def _print(found: Probed, conclusion: Conclusion) -> None:
     where = f" ({found.address})" if found.address and found.address != found.target.host else ""
-    print_line(Text.assemble((str(found.target), "bold"), f"{where}: {verdict(found)}"))
-    for sentence in meaning(found, setting):
+    print_line(Text.assemble((str(found.target), "bold"), f"{where}: {conclusion.verdict}"))
+    for sentence in conclusion.meaning:
         print_line(f"  {sentence}")
-    for remedy, rows in groupby(consistent(found, setting), key=lambda row: row.remedy):
+    for remedy, causes in groupby(conclusion.causes, key=lambda cause: cause.remedy):
         if remedy:
-            for row in rows:
-                print_line(Text.assemble("  ", (row.name, "bold"), f": {row.does}"))
+            for cause in causes:
+                print_line(Text.assemble("  ", (cause.name, "bold"), f": {cause.does}"))
             print_line(f"    to do: {remedy}")

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fastopen.apps.diagnose.behaviours import ATTEMPT_FAILS, RETRANS, SYN_RETRANS, TIMEOUTS
 from fastopen.apps.diagnose.why.diagnosis import Observation, diagnose
 from fastopen.apps.diagnose.why.machine import Machine, growth, read_machine
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_json, print_line, print_message
@@ -18,7 +17,7 @@ from fastopen.common.phrases import plural
 PANEL: Final = "Real networks and programs"
 
 # The counters to print in addition to those whose names begin with TCPFastOpen.
-SHOWN: Final = (ATTEMPT_FAILS, RETRANS, SYN_RETRANS, TIMEOUTS, "ActiveOpens", "PassiveOpens")
+SHOWN: Final = ("AttemptFails", "RetransSegs", "TCPSynRetrans", "TCPTimeouts", "ActiveOpens", "PassiveOpens")
 
 INDENT: Final = " " * 9
 

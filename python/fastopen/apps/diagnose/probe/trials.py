@@ -104,6 +104,23 @@ class ClientFail(StrEnum):
     SYN_RETRANSMITTED = "SYN retransmitted"
 
 
+class Handling(StrEnum):
+    """The server's or path's treatment of data in the SYN, from the best to the worst."""
+
+    ACCEPTED = "accepted"
+    """The SYN-ACK acknowledged the data."""
+    NOT_ACCEPTED = "not accepted"
+    """The SYN-ACK acknowledged only the SYN, and the data was retransmitted."""
+    DROPPED = "dropped"
+    """SYNs with data got no SYN-ACK, but the retransmitted SYN without data got one."""
+    REFUSED = "refused"
+    """SYNs with data were answered by a reset, but SYNs without data were not."""
+    UNANSWERED = "unanswered"
+    """The data was accepted but no response came, or no SYN-ACK ever came."""
+    UNKNOWN = "unknown"
+    NOT_TRIED = "not tried"
+
+
 @dataclass(frozen=True)
 class Trial:
     """The outcome of a connection. `answered_ms` is the time from its start to the response."""
@@ -118,6 +135,23 @@ class Trial:
     retransmits: int
     rtt_ms: float | None
     answered_ms: float | None
+
+    @property
+    def handling(self) -> Handling:
+        """Return the treatment of the data in the SYN; UNKNOWN if nothing shows that the SYN had data."""
+        if self.error is not None and self.client_fail is ClientFail.NONE:
+            return Handling.UNANSWERED if self.timed_out else Handling.REFUSED
+        if self.syn_data_acked:
+            return Handling.ACCEPTED
+        return {
+            ClientFail.DATA_NOT_ACKED: Handling.NOT_ACCEPTED,
+            ClientFail.SYN_RETRANSMITTED: Handling.DROPPED,
+        }.get(self.client_fail, Handling.UNKNOWN)
+
+    @property
+    def carried(self) -> bool:
+        """Return True if the outcome shows that the SYN carried data, whether or not it was accepted."""
+        return self.handling is not Handling.UNKNOWN
 
 
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
@@ -169,23 +203,6 @@ def _trial(
         rtt_ms=rtt_us / 1000 if rtt_us > 0 else None,
         answered_ms=answered,
     )
-
-
-class Handling(StrEnum):
-    """The server's or path's treatment of data in the SYN, from the best to the worst."""
-
-    ACCEPTED = "accepted"
-    """The SYN-ACK acknowledged the data."""
-    NOT_ACCEPTED = "not accepted"
-    """The SYN-ACK acknowledged only the SYN, and the data was retransmitted."""
-    DROPPED = "dropped"
-    """SYNs with data got no SYN-ACK, but the retransmitted SYN without data got one."""
-    REFUSED = "refused"
-    """SYNs with data were answered by a reset, but SYNs without data were not."""
-    UNANSWERED = "unanswered"
-    """The data was accepted but no response came, or no SYN-ACK ever came."""
-    UNKNOWN = "unknown"
-    NOT_TRIED = "not tried"
 
 
 @dataclass(frozen=True)
@@ -253,21 +270,23 @@ def probe(
     while len(fastopens) < FASTOPENS and not _is_decided(fastopens):
         fastopens.append(attempt(Opening.FASTOPEN))
     blind = attempt(Opening.NO_COOKIE)
-    if handling_of(blind) is Handling.DROPPED:  # the packet may have been lost
+    if blind.handling is Handling.DROPPED:  # the packet may have been lost
         blind = attempt(Opening.NO_COOKIE)
-    carried = [trial for trial in fastopens if _carried(trial)]
-    not_carried = [trial for trial in fastopens if not _carried(trial)]
+    carried = [trial for trial in fastopens if trial.carried]
+    not_carried = [trial for trial in fastopens if not trial.carried]
     return Probed(
         target=target,
         address=str(address[0]),
         reachable=True,
         error=None,
         cookie=bool(carried),
-        cookie_before=_carried(fastopens[0]),
+        cookie_before=fastopens[0].carried,
         asking_dropped=all_lost(not_carried, plain),
         # The best handling counts, since packet loss may have caused a worse one.
-        data_with_cookie=min(map(handling_of, carried), key=[*Handling].index, default=Handling.NOT_TRIED),
-        data_without_cookie=handling_of(blind),
+        data_with_cookie=min(
+            (trial.handling for trial in carried), key=[*Handling].index, default=Handling.NOT_TRIED
+        ),
+        data_without_cookie=blind.handling,
         disabled_here=not carried
         and all(
             trial.client_fail is ClientFail.NONE and not trial.retransmits and trial.error is None
@@ -283,41 +302,12 @@ def probe(
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
     """Return True if data in the SYN was accepted, or has failed twice."""
     accepted = any(trial.syn_data_acked for trial in fastopens)
-    return accepted or sum(map(_carried, fastopens)) > 1
+    return accepted or sum(trial.carried for trial in fastopens) > 1
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
     """Return the shortest time to a response, which has the least other delay; None without a response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
-
-
-def _carried(trial: Trial) -> bool:
-    """Return True if the outcome shows that the SYN carried data, whether or not it was accepted."""
-    if trial.opening is Opening.PLAIN:
-        return False
-    not_taken = trial.client_fail is ClientFail.DATA_NOT_ACKED
-    return trial.syn_data_acked or not_taken or _data_lost(trial) or _failed(trial)
-
-
-def _failed(trial: Trial) -> bool:
-    """Return True if a trial got no response, and the kernel gives no reason why Fast Open failed."""
-    return trial.error is not None and trial.client_fail is ClientFail.NONE
-
-
-def _data_lost(trial: Trial) -> bool:
-    return trial.client_fail is ClientFail.SYN_RETRANSMITTED
-
-
-def handling_of(trial: Trial) -> Handling:
-    if _failed(trial):
-        return Handling.UNANSWERED if trial.timed_out else Handling.REFUSED
-    if trial.syn_data_acked:
-        return Handling.ACCEPTED
-    if trial.client_fail is ClientFail.DATA_NOT_ACKED:
-        return Handling.NOT_ACCEPTED
-    if _data_lost(trial):
-        return Handling.DROPPED
-    return Handling.UNKNOWN
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:

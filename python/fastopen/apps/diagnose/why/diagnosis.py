@@ -1,24 +1,11 @@
 """Derive findings from settings, listeners and counters: faults, their possible causes, and remedies."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fastopen.apps.diagnose.behaviours import (
-    ACTIVE,
-    ACTIVE_FAIL,
-    ATTEMPT_FAILS,
-    BEHAVIOURS,
-    BLACKHOLE,
-    COOKIE_REQD,
-    OVERFLOW,
-    PASSIVE,
-    PASSIVE_FAIL,
-    SYN_RETRANS,
-    TIMEOUTS,
-    Behaviour,
-    named,
-)
+from fastopen.apps.diagnose.behaviours import BEHAVIOURS, Behaviour, named
 from fastopen.apps.diagnose.why.machine import LocalListener, Machine
 
 # Bits of net.ipv4.tcp_fastopen (Documentation/networking/ip-sysctl.rst).
@@ -27,7 +14,6 @@ SERVER: Final = 0x2
 CLIENT_NO_COOKIE: Final = 0x4
 SERVER_NO_COOKIE: Final = 0x200
 SERVER_ALL: Final = 0x400
-ACTIVE_OPENS: Final = "ActiveOpens"
 # On the first visit of a page, a browser opens more connections than this at once.
 SHORT_QUEUE: Final = 5
 
@@ -47,7 +33,8 @@ class Observation:
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
     """Return findings on settings, listeners and counters. `grown` maps counters to their total or growth."""
-    return [*_settings(machine), *_listeners(machine), *_client(machine, grown), *_server(machine, grown)]
+    counted = Counter(grown)
+    return [*_settings(machine), *_listeners(machine), *_client(machine, counted), *_server(machine, counted)]
 
 
 def _settings(machine: Machine) -> Iterator[Observation]:
@@ -76,7 +63,7 @@ def _settings(machine: Machine) -> Iterator[Observation]:
         says += " too, and send no cookies, so ordinary clients never send data"
         yield Observation("server-cookie-less", True, says, (), _set(value & ~SERVER_NO_COOKIE))
     seconds = machine.settings.get("net.ipv4.tcp_fastopen_blackhole_timeout_sec", 0)
-    times = machine.counters.get(BLACKHOLE, 0)
+    times = machine.counters.get("TCPFastOpenBlackhole", 0)
     if seconds and times:
         says = f"the kernel has suspected a black hole {times} times, and TFO is off for clients for"
         says += f" {seconds} s after the first, longer after each further one"
@@ -111,46 +98,47 @@ def _listeners(machine: Machine) -> Iterator[Observation]:
             yield Observation("short-queue", True, says, named("short-queue"), todo)
 
 
-def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]:
-    active, failed = grown.get(ACTIVE, 0), grown.get(ACTIVE_FAIL, 0)
+def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
+    active, failed = grown["TCPFastOpenActive"], grown["TCPFastOpenActiveFail"]
+    taken, again = grown["TCPFastOpenPassive"], grown["TCPSynRetrans"]
     if active:
-        says = f"{ACTIVE} counted {active}: data in the SYN was acknowledged"
+        says = f"TCPFastOpenActive counted {active}: data in the SYN was acknowledged"
         yield Observation("client-works", False, says, named("none"))
-        silent = grown.get(TIMEOUTS, 0) - grown.get(SYN_RETRANS, 0)
-        if silent > 0 and not grown.get(BLACKHOLE):
+        silent = grown["TCPTimeouts"] - again
+        if silent > 0 and not grown["TCPFastOpenBlackhole"]:
             says = f"{silent} time-outs of established connections beside that: loss, or nothing comes back"
             says += " after data in the SYN"
             yield Observation("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
-    if grown.get(BLACKHOLE):
-        says = f"{BLACKHOLE} counted {grown[BLACKHOLE]}: connections fell silent after their data in the SYN"
+    if holes := grown["TCPFastOpenBlackhole"]:
+        says = f"TCPFastOpenBlackhole counted {holes}: connections fell silent after their data in the SYN"
         says += " was accepted"
         todo = "probe the server from another network: fastopen probe HOST"
         yield Observation("client-blackhole", True, says, named("drop-answers"), todo)
     # Both ends of a connection may be on this machine: leave out failures that its servers have counted.
-    failed -= min(failed, grown.get(OVERFLOW, 0) + grown.get(PASSIVE_FAIL, 0))
-    if failed and not grown.get(PASSIVE):
+    failed -= min(failed, grown["TCPFastOpenListenOverflow"] + grown["TCPFastOpenPassiveFail"])
+    if failed and not taken:
         rows = tuple(_failures(machine, grown))
-        says = f"{ACTIVE_FAIL} counted {failed}: data in the SYN was not acknowledged"
-        if grown.get(SYN_RETRANS):
-            says += f", and {grown[SYN_RETRANS]} SYNs were retransmitted"
+        says = f"TCPFastOpenActiveFail counted {failed}: data in the SYN was not acknowledged"
+        if again:
+            says += f", and {again} SYNs were retransmitted"
         says += ". Linux caches cookies per address, so after one port sends a cookie, clients send data to"
         says += " every port there"
         todo = "run fastopen probe HOST to find the cause"
         yield Observation("client-fails", True, says, rows, todo)
     elif failed:
-        says = f"{ACTIVE_FAIL} and {PASSIVE} counted {failed} and {grown[PASSIVE]}: of connections whose data"
-        says += " in the SYN a server here took, answers were lost, or clients here have failed"
+        says = f"TCPFastOpenActiveFail and TCPFastOpenPassive counted {failed} and {taken}: of connections"
+        says += " whose data in the SYN a server here took, answers were lost, or clients here have failed"
         rows = named("drop-answers", "strip-data", "drop-synack")
         yield Observation("answers-lost", True, says, rows, "fastopen probe HOST")
-    if active or grown.get(ACTIVE_FAIL) or not machine.fastopen & CLIENT:
+    if active or grown["TCPFastOpenActiveFail"] or not machine.fastopen & CLIENT:
         return
-    opened, attempts = grown.get(ACTIVE_OPENS, 0), grown.get(ATTEMPT_FAILS, 0)
+    opened, attempts = grown["ActiveOpens"], grown["AttemptFails"]
     if attempts:
-        says = f"{ATTEMPT_FAILS} counted {attempts} of {opened} connections: refused, or never answered"
+        says = f"AttemptFails counted {attempts} of {opened} connections: refused, or never answered"
         todo = "fastopen probe HOST shows if the server refuses all, or the path refuses SYNs with data"
         yield Observation("refused", True, says, named("rst-syn-data"), todo)
-    elif grown.get(SYN_RETRANS):
-        says = f"{grown[SYN_RETRANS]} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
+    elif again:
+        says = f"{again} SYNs were retransmitted, and TFO counted nothing: loss, or a path that"
         says += " drops SYNs that request a cookie, or the answers to these or to SYNs with data"
         # TCPFastOpenActiveFail grows with the SYN-ACK, or when the connection is given up after two minutes.
         rows = named("drop-option", "drop-synack-option", "drop-synack")
@@ -166,11 +154,11 @@ def _client(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]
         yield Observation("client-idle", False, says, rows, todo)
 
 
-def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]:
+def _failures(machine: Machine, grown: Counter[str]) -> Iterator[Behaviour]:
     """Yield the possible causes of TCPFastOpenActiveFail: causes that lose SYNs if SYNs were retransmitted,
     and causes that fail at once if there were more failures than retransmitted SYNs."""
-    again = grown.get(SYN_RETRANS, 0)
-    at_once = grown.get(ACTIVE_FAIL, 0) > again
+    again = grown["TCPSynRetrans"]
+    at_once = grown["TCPFastOpenActiveFail"] > again
     if at_once:
         yield BEHAVIOURS["no-queue"]
     for row in BEHAVIOURS.values():
@@ -180,25 +168,26 @@ def _failures(machine: Machine, grown: Mapping[str, int]) -> Iterator[Behaviour]
             yield row
 
 
-def _server(machine: Machine, grown: Mapping[str, int]) -> Iterator[Observation]:
-    taken, asked = grown.get(PASSIVE, 0), grown.get(COOKIE_REQD, 0)
+def _server(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
+    taken, asked = grown["TCPFastOpenPassive"], grown["TCPFastOpenCookieReqd"]
     if taken:
-        says = f"{PASSIVE} counted {taken}: servers here accepted data in SYNs"
+        says = f"TCPFastOpenPassive counted {taken}: servers here accepted data in SYNs"
         yield Observation("server-works", False, says, named("none", "strip-data"))
-    if grown.get(OVERFLOW):
-        says = f"{OVERFLOW} counted {grown[OVERFLOW]}: times that a listener's TFO queue was full"
+    if full := grown["TCPFastOpenListenOverflow"]:
+        says = f"TCPFastOpenListenOverflow counted {full}: times that a listener's TFO queue was full"
         yield Observation("overflow", True, says, named("short-queue"), BEHAVIOURS["short-queue"].remedy)
-    if grown.get(PASSIVE_FAIL):
-        says = f"{PASSIVE_FAIL} counted {grown[PASSIVE_FAIL]}: cookies were not valid here"
+    if failed := grown["TCPFastOpenPassiveFail"]:
+        says = f"TCPFastOpenPassiveFail counted {failed}: cookies were not valid here"
         todo = BEHAVIOURS["break-cookie"].remedy
         yield Observation("cookies-not-valid", True, says, named("break-cookie"), todo)
     elif asked and not taken and not _hands_out_cookies(machine):
-        says = f"{COOKIE_REQD} counted {asked}: clients requested cookies, but no listener here sends them"
+        says = f"TCPFastOpenCookieReqd counted {asked}: clients requested cookies, but no listener here"
+        says += " sends them"
         on = machine.fastopen & SERVER
         todo = BEHAVIOURS["no-queue"].remedy if on else _set(machine.fastopen | CLIENT | SERVER)
         yield Observation("asked-in-vain", True, says, named("no-queue"), todo)
     elif asked and not taken:
-        says = f"{COOKIE_REQD} counted {asked} and {PASSIVE} nothing: "
+        says = f"TCPFastOpenCookieReqd counted {asked} and TCPFastOpenPassive nothing: "
         rows = named("strip-synack-option", "drop-synack-option", "drop-syn-data")
         todo = "run fastopen probe for this server from the network of its clients"
         if without := [one for one in machine.listeners if one.queue == 0]:

@@ -10,7 +10,7 @@ from fastopen.apps.kernels.build import BuildRequest, Stage, build_kernel
 from fastopen.cli.output import errors_console, print_json, print_line
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
-from fastopen.cli.shared_options import JsonOption
+from fastopen.cli.shared_options import JsonOption, QuietOption
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Grid, figures, keys, listing
 from fastopen.engines import kernels
@@ -71,7 +71,7 @@ def build(
         int | None,
         typer.Option("--jobs", "-j", min=1, help="Number of parallel compilers. (default: one per core)"),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Build a kernel for the virtual engine, test it, and install it in your cache.

@@ -21,7 +21,7 @@ from fastopen.apps.programs.commands.exec import (
 from fastopen.cli.options import Written, with_factors
 from fastopen.cli.output import print_message
 from fastopen.cli.reading import Reading
-from fastopen.cli.shared_options import with_settings
+from fastopen.cli.shared_options import OneKernelOption, with_settings
 from fastopen.common import units
 from fastopen.common.errors import InputError, unwritable
 from fastopen.common.temporary import filling, temporary_file
@@ -100,10 +100,7 @@ def command(
             help="Empty folder of virtual time whose files are kept. All other written files are lost.",
         ),
     ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option("--kernel", metavar="NAME", help="Kernel of virtual time. (default: the newest)"),
-    ] = None,
+    kernel: OneKernelOption = None,
     seed: Annotated[
         int,
         typer.Option(

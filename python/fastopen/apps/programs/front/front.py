@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from fastopen.common.errors import MachineError
+
 # The signals to pass on to the command. All other signals keep their usual effect.
 PASSED_ON: Final = {
     signal.SIGHUP,
@@ -31,15 +33,12 @@ PASSED_ON: Final = {
 SI_USER: Final = 0
 
 
-class CommandError(Exception):
+class CommandError(MachineError):
     """The command could not be run. `code` is 126 or 127, as from env, or 3 if this machine cannot run it."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
-        super().__init__(message, remedy, code)
-        self.message, self.remedy, self.code = message, remedy, code
-
-    def __str__(self) -> str:
-        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+        super().__init__(message, remedy)
+        self.code = code
 
 
 class SupervisorLostError(Exception):

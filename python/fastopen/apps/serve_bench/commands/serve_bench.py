@@ -20,7 +20,7 @@ from fastopen.apps.serve_bench.results import (
 from fastopen.cli.output import EXIT_FAULTS, errors_console, print_json, print_line
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.progress import LiveBar
-from fastopen.cli.shared_options import JsonOption, QuietOption
+from fastopen.cli.shared_options import JsonOption, OneKernelOption, QuietOption
 from fastopen.common.errors import InputError
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP
@@ -98,9 +98,7 @@ def command(
         Literal["auto", "host", "virtual"],
         typer.Option(help="virtual: exact round trips, segments and overflows; host: processor time."),
     ] = "auto",
-    kernel: Annotated[
-        str | None, typer.Option(help="Kernel of the virtual engine. (default: the newest)")
-    ] = None,
+    kernel: OneKernelOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -22,10 +22,9 @@ from fastopen.apps.diagnose.probe.trials import (
     Trial,
     all_lost,
     greeting,
-    handling_of,
     target_of,
 )
-from fastopen.apps.diagnose.probe.words import consistent, meaning, verdict
+from fastopen.apps.diagnose.probe.words import conclude
 from fastopen.common.errors import InputError
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -78,33 +77,32 @@ class TestServersAsAskedFor:
 
 class TestWords:
     def test_what_works_is_told_with_what_it_saved(self) -> None:
-        assert verdict(WORKS) == "Fast Open works"
-        assert any("+20.0 ms saved" in sentence for sentence in meaning(WORKS))
+        assert conclude(WORKS).verdict == "Fast Open works"
+        assert any("+20.0 ms saved" in sentence for sentence in conclude(WORKS).meaning)
 
     def test_no_cookie_leaves_two_explanations(self) -> None:
         found = replace(WORKS, cookie=False, data_with_cookie=Handling.NOT_TRIED)
-        assert verdict(found) == "no Fast Open: the server sent no cookie"
-        assert "server" in next(meaning(found))
-        assert "path" in next(meaning(found))
+        assert conclude(found).verdict == "no Fast Open: the server sent no cookie"
+        assert "server" in conclude(found).meaning[0]
+        assert "path" in conclude(found).meaning[0]
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
     def test_no_path_is_suspected_between_a_machine_and_itself(self, address: str) -> None:
         found = replace(WORKS, cookie=False, data_with_cookie=Handling.NOT_TRIED, address=address)
-        assert "the listener did not request a queue" in next(meaning(found, 3))
-        assert [row.name for row in consistent(found, 3)] == ["no-queue"]
+        assert "the listener did not request a queue" in conclude(found, 3).meaning[0]
+        assert [row.name for row in conclude(found, 3).causes] == ["no-queue"]
         # Servers are off here, which the listener's queue does not change.
-        assert "sysctl -w net.ipv4.tcp_fastopen=3" in next(meaning(found, 1))
-        assert consistent(found, 1) == ()
+        assert "sysctl -w net.ipv4.tcp_fastopen=3" in conclude(found, 1).meaning[0]
+        assert conclude(found, 1).causes == ()
 
     def test_a_server_that_cannot_be_reached_is_no_verdict(self) -> None:
-        assert verdict(replace(WORKS, reachable=False, error="Connection refused")).startswith(
-            "cannot be determined"
-        )
+        found = replace(WORKS, reachable=False, error="Connection refused")
+        assert conclude(found).verdict.startswith("cannot be determined")
 
     def test_a_kernel_that_has_turned_fast_open_off_is_named_and_not_the_server(self) -> None:
         found = replace(WORKS, disabled_here=True, cookie=False)
-        assert "this machine's kernel" in verdict(found)
-        assert len([*meaning(found)]) == 1
+        assert "this machine's kernel" in conclude(found).verdict
+        assert len(conclude(found).meaning) == 1
 
 
 class TestRows:
@@ -122,8 +120,8 @@ class TestRows:
         self, handling: Handling, rows: set[str]
     ) -> None:
         found = replace(WORKS, data_with_cookie=handling)
-        assert {row.name for row in consistent(found)} == rows
-        assert "not known" not in verdict(found)
+        assert {row.name for row in conclude(found).causes} == rows
+        assert "not known" not in conclude(found).verdict
 
     @pytest.mark.parametrize(
         ("address", "rows"),
@@ -136,8 +134,8 @@ class TestRows:
         self, address: str, rows: set[str]
     ) -> None:
         found = replace(WORKS, cookie_before=True, data_with_cookie=Handling.NOT_ACCEPTED, address=address)
-        assert {row.name for row in consistent(found)} == rows
-        assert "hands out" not in verdict(found)
+        assert {row.name for row in conclude(found).causes} == rows
+        assert "hands out" not in conclude(found).verdict
 
     def test_an_answer_that_the_server_sent_again_was_lost_as_a_syn_that_the_client_sent_again(self) -> None:
         fail = ClientFail.COOKIE_UNAVAILABLE
@@ -149,11 +147,11 @@ class TestRows:
         assert not all_lost([server_first, server_first], replace(plain, rtt_ms=880.0))
 
     def test_a_lost_request_for_a_cookie_and_none_at_all_leave_others(self) -> None:
-        rows = [row.name for row in consistent(replace(WORKS, asking_dropped=True))]
+        rows = [row.name for row in conclude(replace(WORKS, asking_dropped=True)).causes]
         assert rows == ["drop-option", "drop-synack-option"]
-        without = {row.name for row in consistent(replace(WORKS, cookie=False))}
+        without = {row.name for row in conclude(replace(WORKS, cookie=False)).causes}
         assert {"no-queue", "strip-option"} <= without
-        assert consistent(replace(WORKS, reachable=False)) == ()
+        assert conclude(replace(WORKS, reachable=False)).causes == ()
 
     @pytest.mark.parametrize(
         ("error", "timed_out", "fail", "handling"),
@@ -168,7 +166,7 @@ class TestRows:
         self, error: str, timed_out: bool, fail: ClientFail, handling: Handling
     ) -> None:
         trial = Trial(Opening.FASTOPEN, error, timed_out, False, fail, 0, None, None)
-        assert handling_of(trial) is handling
+        assert trial.handling is handling
 
 
 @pytest.fixture(name="sandbox", scope="module")

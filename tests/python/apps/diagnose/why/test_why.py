@@ -11,19 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import fastopen
-from fastopen.apps.diagnose.behaviours import (
-    ACTIVE,
-    ACTIVE_FAIL,
-    ATTEMPT_FAILS,
-    BEHAVIOURS,
-    BLACKHOLE,
-    COOKIE_REQD,
-    OVERFLOW,
-    PASSIVE,
-    PASSIVE_FAIL,
-    RETRANS,
-    SYN_RETRANS,
-)
+from fastopen.apps.diagnose.behaviours import BEHAVIOURS
 from fastopen.apps.diagnose.why.diagnosis import diagnose
 from fastopen.apps.diagnose.why.machine import LocalListener, Machine, read_machine
 from places import ROOT
@@ -49,34 +37,42 @@ NO_COOKIE = {"no-queue", "strip-option", "strip-both", "strip-synack-option"}
 # For each path: the client's counters after one connection with a cookie (as in docs/paths.md), the key of
 # the expected diagnosis, and the paths that the diagnosis names.
 CLIENTS = {
-    "none": ({ACTIVE: 1}, "client-works", {"none"}),
+    "none": ({"TCPFastOpenActive": 1}, "client-works", {"none"}),
     "drop-syn-data": (
-        {ACTIVE_FAIL: 1, SYN_RETRANS: 1, RETRANS: 2, "TCPTimeouts": 1},
+        {"TCPFastOpenActiveFail": 1, "TCPSynRetrans": 1, "RetransSegs": 2, "TCPTimeouts": 1},
         "client-fails",
         {"drop-syn-data", "drop-option", "drop-synack"},
     ),
     "drop-option": (
-        {ACTIVE_FAIL: 1, SYN_RETRANS: 1, RETRANS: 2, "TCPTimeouts": 1},
+        {"TCPFastOpenActiveFail": 1, "TCPSynRetrans": 1, "RetransSegs": 2, "TCPTimeouts": 1},
         "client-fails",
         {"drop-syn-data", "drop-option", "drop-synack"},
     ),
     "drop-synack": (
-        {SYN_RETRANS: 4, RETRANS: 4, "TCPTimeouts": 4},
+        {"TCPSynRetrans": 4, "RetransSegs": 4, "TCPTimeouts": 4},
         "asking-lost",
         ASKING_LOST,
     ),
-    "drop-synack-option": ({SYN_RETRANS: 1, RETRANS: 1, "TCPTimeouts": 1}, "asking-lost", ASKING_LOST),
-    "strip-option": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
-    "strip-data": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
-    "strip-both": ({ACTIVE_FAIL: 1, RETRANS: 1}, "client-fails", NOT_ACKED),
-    "rst-syn-data": ({ATTEMPT_FAILS: 1}, "refused", {"rst-syn-data"}),
-    "drop-answers": ({ACTIVE: 1, BLACKHOLE: 1}, "client-blackhole", {"drop-answers"}),
+    "drop-synack-option": (
+        {"TCPSynRetrans": 1, "RetransSegs": 1, "TCPTimeouts": 1},
+        "asking-lost",
+        ASKING_LOST,
+    ),
+    "strip-option": ({"TCPFastOpenActiveFail": 1, "RetransSegs": 1}, "client-fails", NOT_ACKED),
+    "strip-data": ({"TCPFastOpenActiveFail": 1, "RetransSegs": 1}, "client-fails", NOT_ACKED),
+    "strip-both": ({"TCPFastOpenActiveFail": 1, "RetransSegs": 1}, "client-fails", NOT_ACKED),
+    "rst-syn-data": ({"AttemptFails": 1}, "refused", {"rst-syn-data"}),
+    "drop-answers": (
+        {"TCPFastOpenActive": 1, "TCPFastOpenBlackhole": 1},
+        "client-blackhole",
+        {"drop-answers"},
+    ),
 }
 SERVERS = {
-    "short-queue": ({PASSIVE: 4, OVERFLOW: 6}, "overflow", {"short-queue"}),
-    "break-cookie": ({PASSIVE_FAIL: 1}, "cookies-not-valid", {"break-cookie"}),
+    "short-queue": ({"TCPFastOpenPassive": 4, "TCPFastOpenListenOverflow": 6}, "overflow", {"short-queue"}),
+    "break-cookie": ({"TCPFastOpenPassiveFail": 1}, "cookies-not-valid", {"break-cookie"}),
     "strip-synack-option": (
-        {COOKIE_REQD: 9},
+        {"TCPFastOpenCookieReqd": 9},
         "cookies-unused",
         {"strip-synack-option", "drop-synack-option", "drop-syn-data"},
     ),
@@ -103,7 +99,7 @@ def test_every_row_of_the_table_is_named_for_some_counters_or_setting() -> None:
 
 def test_connections_that_a_dropped_synack_ended_are_told_from_stripped_ones() -> None:
     expected = {"drop-syn-data", "drop-option", "drop-synack"}
-    assert rows({ACTIVE_FAIL: 1, SYN_RETRANS: 10})["client-fails"] == expected
+    assert rows({"TCPFastOpenActiveFail": 1, "TCPSynRetrans": 10})["client-fails"] == expected
 
 
 def test_servers_that_take_data_without_a_cookie_are_named() -> None:
@@ -125,12 +121,12 @@ def test_connections_without_any_sign_of_tfo_are_no_fault_but_say_what_they_may_
 
 
 def test_data_without_a_cookie_is_named_where_the_setting_asks_for_it() -> None:
-    assert "cookie-less" in rows({ACTIVE_FAIL: 1}, machine(5))["client-fails"]
-    assert "cookie-less" not in rows({ACTIVE_FAIL: 1}, machine(1))["client-fails"]
+    assert "cookie-less" in rows({"TCPFastOpenActiveFail": 1}, machine(5))["client-fails"]
+    assert "cookie-less" not in rows({"TCPFastOpenActiveFail": 1}, machine(1))["client-fails"]
 
 
 def test_a_key_of_its_own_on_each_server_is_told_at_the_server_and_not_taken_for_a_client() -> None:
-    found = rows({ACTIVE_FAIL: 1, PASSIVE_FAIL: 1, PASSIVE: 1})
+    found = rows({"TCPFastOpenActiveFail": 1, "TCPFastOpenPassiveFail": 1, "TCPFastOpenPassive": 1})
     assert "cookies-not-valid" in found
     assert not {"client-fails", "answers-lost"} & set(found)
 
@@ -139,7 +135,7 @@ def test_a_black_hole_names_the_setting_and_for_how_long() -> None:
     seen = Machine(
         {"net.ipv4.tcp_fastopen": 3, "net.ipv4.tcp_fastopen_blackhole_timeout_sec": 3600},
         "set",
-        {BLACKHOLE: 2},
+        {"TCPFastOpenBlackhole": 2},
     )
     assert any(one.key == "blackhole" and "3600 s" in one.says for one in diagnose(seen, {}))
 
