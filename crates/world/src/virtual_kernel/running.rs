@@ -47,7 +47,7 @@ impl Stream {
     fn all(session: &Session, folder: &Path) -> io::Result<Vec<Self>> {
         let stream = |name: &'static str, to: &dyn AsFd| {
             let to = Some(to.as_fd().try_clone_to_owned()?.into());
-            let closed = folder.join(format!("{name}{CLOSED}"));
+            let closed = folder.join(format!("{name}.{CLOSED}"));
             Ok::<_, io::Error>(Self { name, from: File::open(folder.join(name))?, read: 0, to, closed })
         };
         let mut streams = vec![stream(OUTPUT, &io::stdout())?];
