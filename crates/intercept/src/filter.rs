@@ -10,7 +10,9 @@ use std::thread;
 
 use fastopen_netns::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
 use fastopen_netns::clock::monotonic_ns;
-use libc::{BPF_JEQ, BPF_JGE, BPF_JGT, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter};
+use libc::{
+    BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JSET, MSG_FASTOPEN, SECCOMP_RET_ALLOW, SECCOMP_RET_USER_NOTIF, sock_filter,
+};
 use nix::fcntl::OFlag;
 use nix::unistd::{pipe2, write};
 
@@ -23,14 +25,22 @@ const LONGEST: u32 = 128;
 /// address.
 const UNIX: u32 = 110;
 
-/// The filter: holds `listen`, `getpeername`, and `connect` if `addrlen` is within the limits, not [`UNIX`].
-static PROGRAM: [sock_filter; 12] = [
+/// The filter: holds `listen`, `getpeername`, `connect` if `addrlen` is within the limits, not [`UNIX`], and
+/// calls that send with `MSG_FASTOPEN`, which connects.
+static PROGRAM: [sock_filter; 19] = [
     load(ARCH),
-    jump(BPF_JEQ, ARCHITECTURE, 0, 8),
+    jump(BPF_JEQ, ARCHITECTURE, 0, 15),
     load(NUMBER),
-    jump(BPF_JEQ, libc::SYS_listen as u32, 7, 0),
-    jump(BPF_JEQ, libc::SYS_getpeername as u32, 6, 0),
-    jump(BPF_JEQ, libc::SYS_connect as u32, 0, 4),
+    jump(BPF_JEQ, libc::SYS_listen as u32, 14, 0),
+    jump(BPF_JEQ, libc::SYS_getpeername as u32, 13, 0),
+    jump(BPF_JEQ, libc::SYS_connect as u32, 7, 0),
+    jump(BPF_JEQ, libc::SYS_sendto as u32, 2, 0),
+    jump(BPF_JEQ, libc::SYS_sendmmsg as u32, 1, 0),
+    jump(BPF_JEQ, libc::SYS_sendmsg as u32, 2, 8),
+    load(argument(3)),
+    jump(BPF_JSET, MSG_FASTOPEN as u32, 7, 6),
+    load(argument(2)),
+    jump(BPF_JSET, MSG_FASTOPEN as u32, 5, 4),
     load(argument(2)),
     jump(BPF_JEQ, UNIX, 2, 0),
     jump(BPF_JGT, LONGEST, 1, 0),

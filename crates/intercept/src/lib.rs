@@ -1,6 +1,7 @@
 //! Enables TCP Fast Open in any program. This crate suspends the program's `connect`, `listen` and
-//! `getpeername` calls (seccomp user notification), duplicates the socket (`pidfd_getfd`), sets the Fast Open
-//! option, and resumes the call. `TCP_INFO` of each socket shows the effect.
+//! `getpeername` calls, and those that send with `MSG_FASTOPEN` (seccomp user notification), duplicates the
+//! socket (`pidfd_getfd`), sets the Fast Open option, and resumes the call. `TCP_INFO` of each socket shows
+//! the effect.
 //!
 //! Only this crate and `fastopen-netns` have `unsafe` code. See docs/real-network.md and
 //! docs/decisions/interception.md.

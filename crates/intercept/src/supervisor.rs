@@ -113,9 +113,9 @@ impl Supervisor {
     pub(crate) fn answer_call(&mut self) -> io::Result<()> {
         let Some(call) = self.listener.receive()? else { return Ok(()) };
         let answered = match call.number {
-            libc::SYS_connect => self.connect(&call).map(|()| false),
             libc::SYS_listen => self.listen(&call).map(|()| false),
-            _ => self.peer_name(&call),
+            libc::SYS_getpeername => self.peer_name(&call),
+            _ => self.connect(&call).map(|()| false),
         };
         if let Err(error) = &answered {
             self.count_failure(error);
@@ -128,7 +128,7 @@ impl Supervisor {
     }
 
     /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
-    /// open TCP socket, or the call is no longer held. Counts a `connect` of Multipath TCP in `not_helped`.
+    /// open TCP socket, or the call is no longer held. Counts connections of Multipath TCP in `not_helped`.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
@@ -136,7 +136,8 @@ impl Supervisor {
             fetched => fetched?,
         };
         // If the call is still held, the thread has not ended, so its ID was not reused.
-        if call.number == libc::SYS_connect && is_mptcp(&descriptor) && self.listener.is_held(call) {
+        let connects = !matches!(call.number, libc::SYS_listen | libc::SYS_getpeername);
+        if connects && is_mptcp(&descriptor) && self.listener.is_held(call) {
             *self.traffic.not_helped.entry(MULTIPATH).or_default() += 1;
         }
         let is_meant = is_tcp(&descriptor) && self.listener.is_held(call);
@@ -158,14 +159,11 @@ impl Supervisor {
         Ok((task, fetched))
     }
 
+    /// Enables Fast Open for a call of `connect`, or of a function that sends with `MSG_FASTOPEN`. Such a call
+    /// does not need the option, but it is refused if the socket is already connected or Fast Open is off.
     fn connect(&mut self, call: &Call) -> io::Result<()> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(()) };
-        let mut bytes = [0; 28];
-        let length = (call.arguments[2] as usize).min(bytes.len());
-        let peer = match task.read(call.arguments[1], &mut bytes[..length]) {
-            Ok(()) => descriptor::address(&bytes[..length]),
-            Err(_) => None,
-        };
+        let peer = peer_of(call, &task);
         let cookie = cookie(&socket)?;
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
             // The socket is not in TCP_CLOSE: a program may call connect again to get an earlier result.
@@ -356,4 +354,24 @@ impl Supervisor {
         };
         *self.traffic.not_helped.entry(reason).or_default() += 1;
     }
+}
+
+/// Returns the address to which a call connects; None if it cannot be read.
+fn peer_of(call: &Call, task: &Task) -> Option<SocketAddr> {
+    let [_, second, third, _, fifth, sixth] = call.arguments;
+    let (address, length) = match call.number {
+        libc::SYS_connect => (second, third),
+        libc::SYS_sendto => (fifth, sixth),
+        // `struct msghdr` begins with the address's pointer and length, and `struct mmsghdr` with a msghdr.
+        _ => {
+            let (mut address, mut length) = ([0; 8], [0; 4]);
+            task.read(second, &mut address).ok()?;
+            task.read(second + 8, &mut length).ok()?;
+            (u64::from_ne_bytes(address), u32::from_ne_bytes(length).into())
+        }
+    };
+    let mut bytes = [0; 28];
+    let length = (length as usize).min(bytes.len());
+    task.read(address, &mut bytes[..length]).ok()?;
+    descriptor::address(&bytes[..length])
 }

@@ -264,6 +264,31 @@ fn nothing_needs_a_privilege_and_none_can_be_gained() {
 }
 
 #[test]
+fn connections_of_calls_that_send_with_msg_fastopen_are_counted() {
+    in_namespace("connections_of_calls_that_send_with_msg_fastopen_are_counted", || {
+        for (address, family) in [(V4, "AF_INET"), (V6, "AF_INET6")] {
+            server(address, b"");
+            let host = address.parse::<SocketAddr>().expect("an address").ip();
+            for send in
+                ["sendto(b'request', MSG_FASTOPEN, peer)", "sendmsg([b'request'], [], MSG_FASTOPEN, peer)"]
+            {
+                let script = format!(
+                    "from socket import *\npeer = ('{host}', 8000)\nfor _ in range(3):\n    \
+                     with socket({family}) as one:\n        one.{send}\n        assert one.recv(9) == b'answer'"
+                );
+                let done = run(&["python3", "-c", &script]);
+                assert_eq!(done.code, Some(0), "{}", done.stderr);
+                assert_eq!(done.report()["peers"][0]["peer"], address);
+                // Only the first connection to an address requests a cookie.
+                let [connections, .., unknown] = done.counts();
+                assert_eq!((connections, unknown), (3, 0));
+                assert!(done.total("syn_data_acked") >= 2, "{}", done.report());
+            }
+        }
+    });
+}
+
+#[test]
 fn sockets_that_are_not_of_tcp_are_left_alone() {
     in_namespace("sockets_that_are_not_of_tcp_are_left_alone", || {
         let done = run(&[dynamic(), "others", V4, "1"]);

@@ -1,8 +1,8 @@
 //! Does the work of PID 1 at the start and end of a kernel: mounts, clock, power-off.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -71,6 +71,16 @@ pub fn mount_host_folder(folder: &str, target: &Path) -> Result<()> {
     std::fs::create_dir_all(target).doing(|| format!("making {}", target.display()))?;
     mount_new("hostfs", target, Some(folder))
         .doing(|| format!("mounting the machine's {folder} on {}", target.display()))
+}
+
+/// Removes the mount point `target` of [`mount_host_folder`] from the view of all processes. Returns a path at
+/// which only this process reaches the folder, for as long as it runs.
+pub fn hide_host_folder(target: &Path) -> Result<PathBuf> {
+    let doing = || format!("hiding {}", target.display());
+    let folder = File::open(target).doing(doing)?;
+    umount2(target, MntFlags::MNT_DETACH).doing(doing)?;
+    std::fs::remove_dir(target).doing(doing)?;
+    Ok(format!("/proc/self/fd/{}", folder.into_raw_fd()).into())
 }
 
 /// Writes the dirty pages of `file` back (`sync_file_range`). On `hostfs` this writes to the host's file,

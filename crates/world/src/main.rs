@@ -58,7 +58,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_stdin(|text, jobs, emit| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, emit);
-                virtual_kernel::run(&kernel, text, Task::Jobs(jobs), &mut io::stdout(), report)
+                virtual_kernel::run(&kernel, text, &Task::jobs(jobs), &mut io::stdout(), report)
             })
         }
         ["--conform"] => run_plan(|_, plan| conform::run_on_host(plan)),
@@ -66,7 +66,7 @@ fn run_jobs() -> i32 {
             let kernel = kernel(program, arguments);
             run_plan(|text, plan| {
                 let report = |unfinished: Unfinished| report(unfinished.job, &unfinished.failure, &mut emit);
-                virtual_kernel::run(&kernel, text, Task::Scripts(plan), &mut io::stdout(), report)
+                virtual_kernel::run(&kernel, text, &Task::scripts(plan), &mut io::stdout(), report)
             })
         }
         ["--check"] => check::run(),

@@ -3,7 +3,9 @@
 //!
 //! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
 //! of a full packet. A hash of protocol, addresses and ports selects the queue of a flow; the seed decides
-//! which flows share a queue. DRR has neither `CoDel` nor priority for new flows.
+//! which flows share a queue. Addresses count by the order of their first packets: the client has another
+//! address in each load, which must not decide which flows share a queue. DRR has neither `CoDel` nor priority
+//! for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -37,14 +39,15 @@ pub(super) struct FlowQueues<P> {
     new: VecDeque<u64>,
     old: VecDeque<u64>,
     bytes: u64,
-    seed: u64,
+    hash: FlowHash,
 }
 
 impl<P> FlowQueues<P> {
     /// Creates the queues of FQ-CoDel (`managed`) or DRR.
     pub(super) fn new(managed: bool, seed: u64) -> Self {
         let (new, old) = (VecDeque::new(), VecDeque::new());
-        Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, seed }
+        let hash = FlowHash { seed, addresses: BTreeMap::new() };
+        Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, hash }
     }
 
     /// Drops the first packet of the queue with the most bytes.
@@ -64,7 +67,7 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 
     fn enqueue(&mut self, now: Nanos, mut packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
-        let number = flow_hash(packet.payload.ip(), self.seed) % QUEUES;
+        let number = self.hash.of(packet.payload.ip()) % QUEUES;
         let flow = self.flows.entry(number).or_insert_with(|| FlowQueue {
             queue: CodelQueue::default(),
             credits: 0,
@@ -120,27 +123,32 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Hashes protocol, addresses and ports of an IP packet. If the packet has no ports, they count as 0. All
-/// packets without a valid IP header have the same hash.
-fn flow_hash(ip: &[u8], seed: u64) -> u64 {
-    let Some(header) = Header::of(ip) else { return mix(0, seed) };
-    let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;
-    let ports = ip.get(header.bytes..).and_then(<[u8]>::first_chunk::<4>).filter(|_| has_ports);
-    let mut key = [0; 16];
-    key[0] = header.protocol;
-    key[4..8].copy_from_slice(ports.unwrap_or(&[0; 4]));
-    if let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination) {
-        key[8..12].copy_from_slice(&source.octets());
-        key[12..].copy_from_slice(&destination.octets());
+/// Hashes the packets of flows. Two flows with the same hash share a queue.
+struct FlowHash {
+    seed: u64,
+    /// The addresses so far, each with its number in the order of their first packets.
+    addresses: BTreeMap<IpAddr, u32>,
+}
+
+impl FlowHash {
+    /// Hashes protocol, addresses and ports of an IP packet. If the packet has no ports, they count as 0. All
+    /// packets without a valid IP header have the same hash.
+    fn of(&mut self, ip: &[u8]) -> u64 {
+        let Some(header) = Header::of(ip) else { return mix(0, self.seed) };
+        let has_ports = matches!(header.protocol, ip::TCP | ip::UDP) && !header.later_fragment;
+        let ports = ip.get(header.bytes..).and_then(<[u8]>::first_chunk::<4>).filter(|_| has_ports);
+        let mut key = [0; 16];
+        key[0] = header.protocol;
+        key[4..8].copy_from_slice(ports.unwrap_or(&[0; 4]));
+        key[8..12].copy_from_slice(&self.number(header.source).to_be_bytes());
+        key[12..].copy_from_slice(&self.number(header.destination).to_be_bytes());
+        mix(u128::from_be_bytes(key), self.seed)
     }
-    // IPv6 addresses are hashed one after another.
-    [header.source, header.destination].into_iter().fold(
-        mix(u128::from_be_bytes(key), seed),
-        |hash, address| match address {
-            IpAddr::V4(_) => hash,
-            IpAddr::V6(address) => mix(address.to_bits(), hash),
-        },
-    )
+
+    fn number(&mut self, address: IpAddr) -> u32 {
+        let next = self.addresses.len() as u32;
+        *self.addresses.entry(address).or_insert(next)
+    }
 }
 
 /// Hashes `key` with two rounds of `SplitMix64`'s finaliser (Steele, Lea, Flood, OOPSLA 2014).
@@ -165,25 +173,45 @@ mod tests {
         ip
     }
 
+    fn hash(seed: u64) -> FlowHash {
+        FlowHash { seed, addresses: BTreeMap::new() }
+    }
+
     #[test]
     fn a_flow_is_told_by_protocol_addresses_and_ports() {
-        let key = |protocol, port| flow_hash(&packet(protocol, port, 0), 1);
+        let mut hash = hash(1);
+        let mut key = |protocol, port| hash.of(&packet(protocol, port, 0));
         assert_eq!(key(6, 1000), key(6, 1000));
         assert_ne!(key(6, 1000), key(6, 1001));
         assert_ne!(key(6, 1000), key(17, 1000));
         let mut other_host = packet(6, 1000, 0);
         other_host[19] = 2;
-        assert_ne!(key(6, 1000), flow_hash(&other_host, 1));
+        assert_ne!(hash.of(&packet(6, 1000, 0)), hash.of(&other_host));
+    }
+
+    #[test]
+    fn the_clients_address_does_not_decide_which_flows_share_a_queue() {
+        let hashes = |client: u8| {
+            let mut hash = hash(1);
+            let hosts = (1..=3).map(|host| {
+                let mut packet = packet(6, 1000, 0);
+                (packet[15], packet[19]) = (client, host);
+                hash.of(&packet)
+            });
+            hosts.collect::<Vec<_>>()
+        };
+        assert_eq!(hashes(7), hashes(8));
     }
 
     #[test]
     fn a_flow_of_ipv6_is_told_by_the_same_fields() {
-        let packet = |host: u8, port: u16, label: u8| {
+        let mut hash = hash(1);
+        let mut packet = |host: u8, port: u16, label: u8| {
             let mut ip = vec![0x60, 0, 0, label, 0, 20, 6, 64];
             ip.extend([[0; 15].as_slice(), &[1], &[0; 15], &[host]].concat());
             ip.extend(port.to_be_bytes());
             ip.extend([0, 80]);
-            flow_hash(&ip, 1)
+            hash.of(&ip)
         };
         assert_eq!(packet(1, 1000, 0), packet(1, 1000, 7), "a flow label identifies no flow");
         assert_ne!(packet(1, 1000, 0), packet(2, 1000, 0));
@@ -192,16 +220,19 @@ mod tests {
 
     #[test]
     fn what_has_no_ports_is_a_flow_by_its_addresses() {
-        assert_eq!(flow_hash(&packet(1, 1000, 0), 1), flow_hash(&packet(1, 2000, 0), 1));
-        assert_eq!(flow_hash(&packet(6, 1000, 20), 1), flow_hash(&packet(6, 2000, 20), 1));
-        assert_eq!(flow_hash(&packet(6, 1000, 0)[..20], 1), flow_hash(&packet(6, 2000, 0)[..20], 1));
-        assert_eq!((flow_hash(&[], 1), flow_hash(&[0x60; 39], 1)), (mix(0, 1), mix(0, 1)));
+        let mut hash = hash(1);
+        let mut of = |ip: &[u8]| hash.of(ip);
+        assert_eq!(of(&packet(1, 1000, 0)), of(&packet(1, 2000, 0)));
+        assert_eq!(of(&packet(6, 1000, 20)), of(&packet(6, 2000, 20)));
+        assert_eq!(of(&packet(6, 1000, 0)[..20]), of(&packet(6, 2000, 0)[..20]));
+        assert_eq!((of(&[]), of(&[0x60; 39])), (mix(0, 1), mix(0, 1)));
     }
 
     #[test]
     fn flows_are_spread_over_the_queues_and_a_seed_spreads_them_otherwise() {
         let queues = |seed| -> Vec<_> {
-            (0..200).map(|port| flow_hash(&packet(6, 1000 + port, 0), seed) % 1024).collect()
+            let mut hash = hash(seed);
+            (0..200).map(|port| hash.of(&packet(6, 1000 + port, 0)) % 1024).collect()
         };
         let different: std::collections::BTreeSet<_> = queues(1).into_iter().collect();
         // With 200 flows in 1024 queues, about 18 fewer queues than flows are expected.

@@ -53,11 +53,8 @@ fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
         // An isolated command may use UNIX sockets, because it sees none of the machine's.
         restrict_sockets(isolated)
     });
-    let Started { mut child, at_ns, watch } = started.map_err(|failure| Failure {
-        fault: Fault::Machine,
-        message: format!("client.command: {failure}"),
-        remedy: failure.remedy().into(),
-    })?;
+    let Started { mut child, at_ns, watch } =
+        started.map_err(|error| Failure::intercepting("client.command", &error))?;
     let waiting = "waiting for the client";
     let ended = wait_until_ended(&child, at_ns + loading.timeout_ns()).blame(Fault::Machine, waiting)?;
     let end_ns = monotonic_ns();

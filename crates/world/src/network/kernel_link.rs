@@ -24,76 +24,72 @@ use crate::network::link_config::LinkConfig;
 /// the clock's resolution, so that the queue is never late.
 const AHEAD_NS: u64 = 20_000;
 
-/// The interface through which a router sends.
+/// The interface through which a router sends, and its queueing disciplines.
 pub struct Egress {
-    pub routes: RouteSocket,
-    pub interface: &'static str,
+    routes: RouteSocket,
+    interface: &'static str,
+    disciplines: Vec<Qdisc>,
+}
+
+impl Egress {
+    pub fn new(routes: RouteSocket, interface: &'static str) -> Self {
+        Self { routes, interface, disciplines: Vec::new() }
+    }
+
+    fn replace(&mut self, new: Vec<Qdisc>) -> Result<()> {
+        if !self.disciplines.is_empty() {
+            self.routes.delete_qdiscs(self.interface)?;
+        }
+        self.disciplines.clear();
+        self.routes.add_qdiscs(self.interface, &new)?;
+        self.disciplines = new;
+        Ok(())
+    }
+
+    fn stats(&mut self) -> Result<Vec<QdiscStats>> {
+        let any = !self.disciplines.is_empty();
+        if any { self.routes.qdisc_stats(self.interface) } else { Ok(Vec::new()) }
+    }
 }
 
 /// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The first router's interface towards the second router.
+    /// The first router's interface towards the second router. It has no disciplines if the link has no queue.
     pub queue: Egress,
     /// The second router's interface towards the receiving end.
     pub wire: Egress,
 }
 
+impl RoutedPath {
+    fn configure(&mut self, config: &DirectionConfig, mtu_bytes: u32) -> Result<()> {
+        let (queue, wire) = disciplines(config, mtu_bytes);
+        self.queue.replace(queue)?;
+        self.wire.replace(wire)
+    }
+
+    fn report(&mut self) -> Result<LinkDirectionRecord> {
+        let (queue, wire) = (self.queue.stats()?, self.wire.stats()?);
+        Ok(counted(&self.queue.disciplines, &queue, &wire))
+    }
+}
+
 /// A link that the kernel emulates with two routers.
 pub struct Routers {
-    down: RoutedDirection,
-    up: RoutedDirection,
+    pub down: RoutedPath,
+    pub up: RoutedPath,
+    pub mtu_bytes: u32,
 }
 
 impl Routers {
-    /// Creates an unshaped link.
-    pub fn new(down: RoutedPath, up: RoutedPath, mtu_bytes: u32) -> Result<Self> {
-        let direction = |path| RoutedDirection { path, mtu_bytes, queue: Vec::new(), wire: Vec::new() };
-        let mut routers = Self { down: direction(down), up: direction(up) };
-        routers.configure(&LinkConfig::default())?;
-        Ok(routers)
-    }
-
     /// Applies a new configuration: discards queued and delayed packets, and resets the counts.
     pub fn configure(&mut self, config: &LinkConfig) -> Result<()> {
-        self.down.configure(&config.down)?;
-        self.up.configure(&config.up)
+        self.down.configure(&config.down, self.mtu_bytes)?;
+        self.up.configure(&config.up, self.mtu_bytes)
     }
 
     /// Returns the counts of packets since the last [`Routers::configure`].
     pub fn report(&mut self) -> Result<LinkRecord> {
         Ok(LinkRecord { down: self.down.report()?, up: self.up.report()? })
-    }
-}
-
-struct RoutedDirection {
-    path: RoutedPath,
-    mtu_bytes: u32,
-    /// The queueing disciplines at the queue's interface; empty if the link has no queue.
-    queue: Vec<Qdisc>,
-    wire: Vec<Qdisc>,
-}
-
-impl RoutedDirection {
-    fn configure(&mut self, config: &DirectionConfig) -> Result<()> {
-        let (queue, wire) = disciplines(config, self.mtu_bytes);
-        for (Egress { routes, interface }, old, new) in
-            [(&mut self.path.queue, &mut self.queue, queue), (&mut self.path.wire, &mut self.wire, wire)]
-        {
-            if !old.is_empty() {
-                routes.delete_qdiscs(interface)?;
-            }
-            old.clear();
-            routes.add_qdiscs(interface, &new)?;
-            *old = new;
-        }
-        Ok(())
-    }
-
-    fn report(&mut self) -> Result<LinkDirectionRecord> {
-        let read = |Egress { routes, interface }: &mut Egress| routes.qdisc_stats(interface);
-        let queue = if self.queue.is_empty() { Vec::new() } else { read(&mut self.path.queue)? };
-        let wire = read(&mut self.path.wire)?;
-        Ok(counted(&self.queue, &queue, &wire))
     }
 }
 

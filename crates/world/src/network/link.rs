@@ -21,8 +21,8 @@ pub enum Link {
 impl Link {
     /// Starts the link of a topology, unshaped until it is configured.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
-        if let Some((down, up)) = topology.routed_paths()? {
-            return Ok(Self::Kernel(Box::new(RefCell::new(Routers::new(down, up, topology.mtu_bytes)?))));
+        if let Some(routers) = topology.routers()? {
+            return Ok(Self::Kernel(Box::new(RefCell::new(routers))));
         }
         let (client, origins) = topology.packet_sockets()?;
         let forwarder = Forwarder::start(client, origins, engine::spin_ns(engine));

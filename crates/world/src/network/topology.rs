@@ -28,7 +28,8 @@ use crate::contract::{ClientFastOpen, LinkKind, ListenerFastOpen, Tcp};
 use crate::network::addresses::{
     Prefix, client_address, client_addresses, client_network, origin_addresses, origin_network,
 };
-use crate::network::kernel_link::{Egress, RoutedPath};
+use crate::network::kernel_link::{Egress, RoutedPath, Routers};
+use crate::network::link_config::LinkConfig;
 use crate::network::sysctls::{BLACKHOLE_TIMEOUT, FASTOPEN, SLOW_START_AFTER_IDLE, SYNCOOKIES, sysctls};
 use crate::sandbox::server_core::ServerCore;
 
@@ -258,14 +259,15 @@ impl Topology {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
-    /// Returns the paths through the routers, down and up; None if the topology has packet sockets.
-    pub fn routed_paths(&self) -> Result<Option<(RoutedPath, RoutedPath)>> {
+    /// Returns the routers as an unshaped link; None if the topology has packet sockets.
+    pub fn routers(&self) -> Result<Option<Routers>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
-        let egress =
-            |router: &NetNs, interface| Ok(Egress { routes: router.run(RouteSocket::open)?, interface });
+        let egress = |router: &NetNs, interface| Ok(Egress::new(router.run(RouteSocket::open)?, interface));
         let down = RoutedPath { queue: egress(far, TO_NEAR)?, wire: egress(near, CLIENT_END)? };
         let up = RoutedPath { queue: egress(near, TO_FAR)?, wire: egress(far, ORIGINS_END)? };
-        Ok(Some((down, up)))
+        let mut routers = Routers { down, up, mtu_bytes: self.mtu_bytes };
+        routers.configure(&LinkConfig::default())?;
+        Ok(Some(routers))
     }
 
     /// Makes programs look up addresses of the world's versions of IP. For IPv4, adds an address to the

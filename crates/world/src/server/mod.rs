@@ -116,12 +116,7 @@ impl Server {
         let started = Instant::now();
         loop {
             let Some(problem) = self.problem()? else { return Ok(()) };
-            let timeout = match problem {
-                Problem::Failed(_) => Duration::ZERO,
-                Problem::Elsewhere(_) | Problem::Ended(_) => GRACE_TIMEOUT,
-                Problem::Silent => START_TIMEOUT,
-            };
-            if started.elapsed() >= timeout {
+            if started.elapsed() >= problem.timeout {
                 return Err(Failure::new(Fault::World, self.described(&problem)));
             }
             thread::sleep(START_INTERVAL);
@@ -150,8 +145,8 @@ impl Server {
         let Some((host, address)) = missing.first() else { return Ok(None) };
         let ended = self.child.borrow_mut().try_wait().blame(Fault::Machine, "waiting for the server")?;
         let elsewhere: Vec<_> = listening.iter().filter(|one| one.port != UPSTREAM_PORT).collect();
-        Ok(Some(match ended {
-            Some(status) if !status.success() => Problem::Failed(how_ended(status)),
+        let (timeout, what) = match ended {
+            Some(status) if !status.success() => (Duration::ZERO, how_ended(status)),
             _ if !elsewhere.is_empty() => {
                 let places: Vec<_> = elsewhere.iter().map(ToString::to_string).collect();
                 let wanted = if missing.len() == self.hosts.len() {
@@ -159,24 +154,22 @@ impl Server {
                 } else {
                     format!("not on {address}:{PORT}, which is {host}'s")
                 };
-                Problem::Elsewhere(format!("listens on {}, {wanted}", places.join(", ")))
+                (GRACE_TIMEOUT, format!("listens on {}, {wanted}", places.join(", ")))
             }
+            // The first process of a daemon ends without an error, too.
             Some(status) => {
-                Problem::Ended(format!("{}, and nothing listens on port {PORT}", how_ended(status)))
+                (GRACE_TIMEOUT, format!("{}, and nothing listens on port {PORT}", how_ended(status)))
             }
-            None => Problem::Silent,
-        }))
+            None => (START_TIMEOUT, format!("does not listen on port {PORT}")),
+        };
+        Ok(Some(Problem { what, timeout }))
     }
 
     fn described(&self, problem: &Problem) -> String {
-        let what = match problem {
-            Problem::Failed(what) | Problem::Elsewhere(what) | Problem::Ended(what) => what.clone(),
-            Problem::Silent => format!("does not listen on port {PORT}"),
-        };
         let words = self.home.output.last_lines(LAST_LINES);
         let refused = ["Read-only file system", "Permission denied"].iter().any(|why| words.contains(why));
         let remedy = if refused { MAY_WRITE } else { "" };
-        format!("the server {} {what}{words}{remedy}", self.name)
+        format!("the server {} {}{words}{remedy}", self.name, problem.what)
     }
 }
 
@@ -191,14 +184,10 @@ impl Drop for Server {
 }
 
 /// The reason why a server does not listen for all its hosts.
-enum Problem {
-    Failed(String),
-    /// The server listens, but not on [`PORT`] of all its hosts.
-    Elsewhere(String),
-    /// The first process ended without an error, as a daemon's first process does, and nothing listens.
-    Ended(String),
-    /// The server runs but does not listen.
-    Silent,
+struct Problem {
+    what: String,
+    /// Time after the server's start in which the problem may still go away.
+    timeout: Duration,
 }
 
 /// Starts the command in `namespace`, from a new thread, because the restrictions also apply to the thread
@@ -218,11 +207,8 @@ fn spawn(
     let start = move || {
         namespace.enter()?;
         if fastopen {
-            let started = Watch::start(command, None, prepare).map_err(|failure| Failure {
-                fault: Fault::Machine,
-                message: format!("origins.server: {failure}"),
-                remedy: failure.remedy().into(),
-            })?;
+            let started = Watch::start(command, None, prepare);
+            let started = started.map_err(|error| Failure::intercepting("origins.server", &error))?;
             return Ok((started.child, Some(started.watch)));
         }
         prepare()?;

@@ -56,88 +56,71 @@ pub struct Kernel {
 }
 
 /// The work for which a kernel is started.
-#[derive(Clone, Copy)]
-pub enum Task<'a> {
-    /// Jobs. The last record of each is `end` or `error`.
-    Jobs(&'a [Job]),
-    /// packetdrill scripts. Each has one record.
-    Scripts(&'a Plan),
-    /// A job in whose world a command runs, the command's session, and the file for the captured packets.
-    Command(&'a Job, &'a Session, Option<&'a File>),
+pub struct Task<'a> {
+    /// The option with which this program runs as PID 1 of the kernel.
+    mode: &'static str,
+    jobs: &'a [Job],
+    /// The jobs, scripts or commands, each with its id or name; None for a command.
+    parts: Vec<Option<&'a str>>,
+    /// The machine's files that the kernel sees.
+    view: View,
+    /// True if the task runs external programs: clients, servers, commands or scripts.
+    is_foreign: bool,
+    /// True if a client, command or script of the task reads the clock until the clock has advanced. Such a
+    /// program never ends if reading the clock takes no virtual time.
+    polls_clock: bool,
+    /// Maximum real time without a record or output, in seconds.
+    silence_s: u64,
+    /// The folder with packetdrill and its scripts.
+    scripts: Option<&'a Path>,
+    /// The session of a command, and the file for the captured packets.
+    command: Option<(&'a Session, Option<&'a File>)>,
 }
 
 impl<'a> Task<'a> {
-    /// Returns the option with which this program runs as PID 1 of the kernel.
-    fn mode(self) -> &'static str {
-        match self {
-            Self::Jobs(_) => "--init",
-            Self::Scripts(_) => "--init-conform",
-            Self::Command(..) => "--init-shell",
+    /// Returns the task of running these jobs. The last record of each is `end` or `error`.
+    pub fn jobs(jobs: &'a [Job]) -> Self {
+        let client_s = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
+        let loads = jobs.iter().flat_map(|job| &job.loads);
+        let most = loads.filter_map(|load| Some(load.transactions.as_ref()?.connections())).max();
+        Self {
+            mode: "--init",
+            jobs,
+            parts: jobs.iter().map(|job| Some(job.id.as_str())).collect(),
+            view: sandbox::view(jobs),
+            is_foreign: jobs.iter().any(Job::is_foreign),
+            polls_clock: clients(jobs).any(|client| client.polls_clock),
+            silence_s: client_s + most.unwrap_or_default() / CONNECTIONS_A_SECOND,
+            scripts: None,
+            command: None,
         }
     }
 
-    fn jobs(self) -> &'a [Job] {
-        match self {
-            Self::Jobs(jobs) => jobs,
-            Self::Scripts(_) => &[],
-            Self::Command(job, ..) => std::slice::from_ref(job),
+    /// Returns the task of running packetdrill's scripts. Each has one record.
+    pub fn scripts(plan: &'a Plan) -> Self {
+        Self {
+            mode: "--init-conform",
+            parts: plan.scripts.iter().map(|script| Some(script.name.as_str())).collect(),
+            view: plan.view(),
+            is_foreign: true,
+            polls_clock: true,
+            silence_s: SCRIPT_SILENCE_S,
+            scripts: Some(&plan.folder),
+            ..Self::jobs(&[])
         }
     }
 
-    /// Returns the number of jobs or scripts; 1 for a command.
-    fn parts(self) -> usize {
-        match self {
-            Self::Jobs(jobs) => jobs.len(),
-            Self::Scripts(plan) => plan.scripts.len(),
-            Self::Command(..) => 1,
-        }
-    }
-
-    /// Returns the name of the job or script with this index; None for a command.
-    fn name(self, part: usize) -> Option<String> {
-        match self {
-            Self::Jobs(jobs) => jobs.get(part).map(|job| job.id.clone()),
-            Self::Scripts(plan) => plan.scripts.get(part).map(|script| script.name.clone()),
-            Self::Command(..) => None,
-        }
-    }
-
-    fn view(self) -> View {
-        match self {
-            Self::Jobs(jobs) => sandbox::view(jobs),
-            Self::Scripts(plan) => plan.view(),
-            Self::Command(job, session, _) => session.view(job),
-        }
-    }
-
-    /// Returns true if the task runs external programs: clients, servers, commands or scripts.
-    fn is_foreign(self) -> bool {
-        match self {
-            Self::Jobs(jobs) => jobs.iter().any(Job::is_foreign),
-            Self::Scripts(_) | Self::Command(..) => true,
-        }
-    }
-
-    /// Returns true if a client, command or script of the task reads the clock until the clock has advanced.
-    /// Such a program never ends if reading the clock takes no virtual time.
-    fn polls_clock(self) -> bool {
-        match self {
-            Self::Jobs(jobs) => clients(jobs).any(|client| client.polls_clock),
-            Self::Scripts(_) | Self::Command(..) => true,
-        }
-    }
-
-    /// Returns the maximum real time without a record or output, in seconds.
-    fn silence_s(self) -> u64 {
-        match self {
-            Self::Jobs(jobs) => {
-                let client = clients(jobs).map(|client| client.silence_s).max().unwrap_or_default();
-                let loads = jobs.iter().flat_map(|job| &job.loads);
-                let most = loads.filter_map(|load| Some(load.transactions.as_ref()?.connections())).max();
-                client + most.unwrap_or_default() / CONNECTIONS_A_SECOND
-            }
-            Self::Scripts(_) => SCRIPT_SILENCE_S,
-            Self::Command(..) => COMMAND_SILENCE_S,
+    /// Returns the task of running a command in the world of a job. `packets` is the file for its packets.
+    pub fn command(job: &'a Job, session: &'a Session, packets: Option<&'a File>) -> Self {
+        Self {
+            mode: "--init-shell",
+            parts: vec![None],
+            view: session.view(job),
+            is_foreign: true,
+            polls_clock: true,
+            silence_s: COMMAND_SILENCE_S,
+            command: Some((session, packets)),
+            ..Self::jobs(std::slice::from_ref(job))
         }
     }
 }
@@ -151,24 +134,20 @@ impl<'a> Task<'a> {
 pub fn run(
     kernel: &Kernel,
     text: &[u8],
-    task: Task,
+    task: &Task,
     records: &mut dyn Write,
     mut report: impl FnMut(Unfinished) -> i32,
 ) -> i32 {
-    let jobs = task.jobs();
     let starting = |failure: Failure| Unfinished { job: None, failure };
     let program = fs::canonicalize(&kernel.program).and_then(|real| Ok((real, std::env::current_exe()?)));
     let (program, init) = match program {
         Ok(found) => found,
         Err(error) => return report(starting(start_failure(kernel, &error))),
     };
-    let folder = make_folder(text, jobs).and_then(|folder| {
-        match task {
-            Task::Jobs(_) => {}
-            // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
-            Task::Scripts(plan) => conform::copy_folder(&plan.folder, &folder.path().join(SCRIPTS))?,
-            Task::Command(_, session, _) => session.write(folder.path())?,
-        }
+    let folder = make_folder(text, task.jobs).and_then(|folder| {
+        // Copied, because the scripts may be in /tmp, over which the kernel mounts a file system.
+        task.scripts.map_or(Ok(()), |from| conform::copy_folder(from, &folder.path().join(SCRIPTS)))?;
+        task.command.map_or(Ok(()), |(session, _)| session.write(folder.path()))?;
         Ok(folder)
     });
     let folder = match folder {
@@ -177,7 +156,7 @@ pub fn run(
     };
     let kernel = &Kernel { program, arguments: kernel.arguments.clone() };
     let memory_bytes = memory_bytes(text, task);
-    let mut view = task.view();
+    let mut view = task.view.clone();
     view.files.extend([kernel.program.clone(), init.clone()]);
     view.writable.push(folder.path().to_owned());
     // The kernel's memory is a file in the scratch space.
@@ -195,15 +174,15 @@ pub fn run(
 /// Restricts this process to the view with Landlock, in addition to the namespaces; `entered` is the result
 /// of entering them. A task with external programs needs at least one of these restrictions, so without
 /// Landlock the result is `entered`.
-fn bounded(view: &View, entered: Result<(), Failure>, task: Task) -> Result<(), Failure> {
+fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
-    if restricted || !task.is_foreign() { Ok(()) } else { entered }
+    if restricted || !task.is_foreign { Ok(()) } else { entered }
 }
 
 fn boot(
     kernel: &Kernel,
     init: &Path,
-    task: Task,
+    task: &Task,
     folder: &Path,
     memory_bytes: u64,
     out: &mut dyn Write,
@@ -232,7 +211,7 @@ fn boot(
             let status = running.status();
             let reason = || running.exit_reason(status);
             // A command that could not be started has two last records.
-            return if progress.done >= task.parts() {
+            return if progress.done >= task.parts.len() {
                 Running::copy_packets(task, folder)
                     .map_err(|error| progress.unfinished(format!("writing the packets: {error}"), ""))?;
                 Ok(progress.worst)
@@ -243,7 +222,7 @@ fn boot(
             };
         }
         // A command may compute for a long time, so it is not checked.
-        if !matches!(task, Task::Command(..)) && spinning.is_seen(running.child.id()) {
+        if task.command.is_none() && spinning.is_seen(running.child.id()) {
             let message = format!(
                 "a program in the world computed for {} s without waiting or calling the kernel, and time \
                  stood still",
@@ -262,9 +241,9 @@ fn boot(
 }
 
 /// Returns the maximum real time without a record or output: that of [`TIMEOUT_VARIABLE`], or the task's.
-fn timeout(task: Task) -> Result<Duration, Failure> {
+fn timeout(task: &Task) -> Result<Duration, Failure> {
     let Some(text) = std::env::var_os(TIMEOUT_VARIABLE) else {
-        return Ok(Duration::from_secs(task.silence_s()));
+        return Ok(Duration::from_secs(task.silence_s));
     };
     let seconds = text.to_str().and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
     seconds.map(Duration::from_secs).ok_or_else(|| Failure {
@@ -321,25 +300,23 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
 }
 
 /// Returns the arguments of `kernel`, without [`FREE_CLOCK`] if the task polls the clock.
-fn arguments<'a>(kernel: &'a Kernel, task: Task) -> Vec<&'a str> {
-    let polled = task.polls_clock();
+fn arguments<'a>(kernel: &'a Kernel, task: &Task) -> Vec<&'a str> {
     let all = kernel.arguments.iter().map(String::as_str);
-    all.filter(|&argument| argument != FREE_CLOCK || !polled).collect()
+    all.filter(|&argument| argument != FREE_CLOCK || !task.polls_clock).collect()
 }
 
 /// Returns the argument that seeds the kernel's random numbers for a command; None for other tasks.
-fn seed(task: Task) -> Option<String> {
-    let Task::Command(job, ..) = task else { return None };
-    Some(format!("rng-seed={}", job.seed))
+fn seed(task: &Task) -> Option<String> {
+    task.command.map(|_| format!("rng-seed={}", task.jobs[0].seed))
 }
 
-fn memory_bytes(text: &[u8], task: Task) -> u64 {
-    let jobs = task.jobs();
+fn memory_bytes(text: &[u8], task: &Task) -> u64 {
+    let jobs = task.jobs;
     let bodies: u64 =
         bodies_files(jobs).iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum();
     let client = clients(jobs).map(|client| client.memory_bytes).max().unwrap_or_default();
     let packets = jobs.iter().map(capture::memory_bytes).max().unwrap_or_default();
-    let command = if matches!(task, Task::Command(..)) { COMMAND_BYTES } else { 0 };
+    let command = if task.command.is_some() { COMMAND_BYTES } else { 0 };
     MEMORY_BYTES + command + 3 * bodies + 8 * text.len() as u64 + client + packets
 }
 
@@ -380,7 +357,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
 
 /// The number of a task's parts that have ended, and the worst exit code among them.
 struct Progress<'a> {
-    task: Task<'a>,
+    task: &'a Task<'a>,
     done: usize,
     worst: i32,
 }
@@ -411,7 +388,7 @@ impl Progress<'_> {
     }
 
     fn unfinished(&self, message: String, remedy: &str) -> Unfinished {
-        let job = self.task.name(self.done);
+        let job = self.task.parts.get(self.done).copied().flatten().map(str::to_owned);
         Unfinished { job, failure: Failure { fault: Fault::Internal, message, remedy: remedy.into() } }
     }
 }

@@ -47,7 +47,7 @@ impl Stream {
     fn all(session: &Session, folder: &Path) -> io::Result<Vec<Self>> {
         let stream = |name: &'static str, to: &dyn AsFd| {
             let to = Some(to.as_fd().try_clone_to_owned()?.into());
-            let closed = folder.join(format!("{name}{CLOSED}"));
+            let closed = folder.join(format!("{name}.{CLOSED}"));
             Ok::<_, io::Error>(Self { name, from: File::open(folder.join(name))?, read: 0, to, closed })
         };
         let mut streams = vec![stream(OUTPUT, &io::stdout())?];
@@ -101,7 +101,7 @@ impl Running {
     pub(super) fn start(
         kernel: &Kernel,
         init: &Path,
-        task: Task,
+        task: &Task,
         folder: &Path,
         memory_bytes: u64,
     ) -> io::Result<Self> {
@@ -118,7 +118,7 @@ impl Running {
             .args(arguments(kernel, task))
             .args(seed(task))
             .arg(format!("init=\"{}\"", init.display()))
-            .args(["--", task.mode(), &format!("\"{}\"", folder.display())])
+            .args(["--", task.mode, &format!("\"{}\"", folder.display())])
             // With an empty environment, the kernel crashes when it starts.
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -141,10 +141,8 @@ impl Running {
             keep_tail(File::from(console_out), &tail);
             drop(alive);
         })?;
-        let streams = match task {
-            Task::Command(_, session, _) => Stream::all(session, folder)?,
-            _ => Vec::new(),
-        };
+        let streams = task.command.map(|(session, _)| Stream::all(session, folder)).transpose()?;
+        let streams = streams.unwrap_or_default();
         Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
@@ -182,8 +180,8 @@ impl Running {
 
     /// Copies a command's captured packets from the kernel's folder to the file that the task names. Does
     /// nothing if the task names no file or there are no packets.
-    pub(super) fn copy_packets(task: Task, folder: &Path) -> io::Result<()> {
-        let Task::Command(_, _, Some(mut to)) = task else { return Ok(()) };
+    pub(super) fn copy_packets(task: &Task, folder: &Path) -> io::Result<()> {
+        let Some((_, Some(mut to))) = task.command else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
         empty(to)?;
         io::copy(&mut packets, &mut to).map(drop)

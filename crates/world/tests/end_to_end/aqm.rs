@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{Run, image, job, list, network, number, page, root, run_command, with};
-use crate::virtual_time::{in_virtual_time, on_each_engine};
+use crate::virtual_time::{exactly, in_virtual_time, on_each_engine};
 
 /// Returns a job whose page downloads 1.5 MB in 3 s. After the first 500 kB (1 s), the page opens connections
 /// to three other hosts.
@@ -40,6 +40,23 @@ fn a_download_delays_other_handshakes_unless_each_flow_has_a_queue() {
         assert!(waited.len() == 3 && waited.iter().all(|took| *took >= 100), "{waited:?}");
         let waited = late_handshakes_ms(fair.valid("tcp"));
         assert!(waited.len() == 3 && waited.iter().all(|took| *took <= 80), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_load_shares_queues_as_it_would_anywhere_in_the_world() {
+    // With some 100 flows in 1024 queues, about five queues have two flows.
+    let hosts = (0..100).map(|host| image(&format!("http://h{host}.test/"), 20_000));
+    let resources: Vec<_> = [root(5000)].into_iter().chain(hosts).collect();
+    let way = json!({"rate_bit_per_s": 4_000_000, "queue_bytes": 256_000, "aqm": "fq_codel"});
+    let link = with(network(20_000), json!({"down": way, "up": way, "link": "program"}));
+    let loads = ["first", "between", "last"].map(|id| json!({"id": id, "transport": "tcp"}));
+    let job = with(job(&page(&resources), &link, &[]), json!({"loads": loads}));
+    let Some(run) = exactly(&job) else { return };
+    let (first, last) = (run.valid("first"), run.valid("last"));
+    assert_ne!(first["client_address"], last["client_address"]);
+    for part in ["plt_ns", "requests", "link"] {
+        assert_eq!(first[part], last[part], "{part}");
     }
 }
 

@@ -104,7 +104,7 @@ def test_a_command_without_connections_is_said_to_have_none() -> None:
     total = dict.fromkeys(document()["total"], 0)
     none = document(total=total, counters={})
     assert verdict(none) == "TCP Fast Open: the command opened no TCP connection."
-    # The kernel counted data in SYNs, but no call of connect: the command used MSG_FASTOPEN.
+    # The kernel counted data in SYNs, but no call of connect: the command used io_uring.
     counted = document(total=total, counters={"TCPFastOpenActive": 2, "TCPFastOpenActiveFail": 1})
     assert verdict(counted).startswith("TCP Fast Open: not known")
     assert any(note.startswith("3 connections with data in the SYN not counted") for note in notes(counted))

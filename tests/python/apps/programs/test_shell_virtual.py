@@ -214,6 +214,12 @@ def test_the_folder_with_a_random_name_is_not_seen(tmp_path: Path, monkeypatch: 
     assert shell(["-q"], ["ls", str(tmp_path)]).stdout == ""
 
 
+def test_the_folder_for_files_of_the_host_is_not_seen() -> None:
+    assert shell(["-q"], ["ls", "/dev/shm"]).stdout == ""
+    done = shell(["-q"], ["grep", "hostfs", "/proc/self/mountinfo"])
+    assert [line.split()[4] for line in done.stdout.splitlines()] in ([], ["/"])
+
+
 @pytest.mark.parametrize("limit", ["abc", "0"])
 def test_a_time_limit_that_is_no_number_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTOPEN_KERNEL_TIMEOUT_S", limit)

@@ -1,15 +1,13 @@
 //! Starts the browser's processes under interception in the client's namespace, and ends them together.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use fastopen_intercept::{Started, Watch};
 use fastopen_netns::clock::monotonic_ns;
-use fastopen_netns::namespace::scratch;
 use fastopen_netns::process::end_all_others;
-use fastopen_netns::sandbox::{confine, protect_files, restrict_sockets};
+use fastopen_netns::sandbox::{protect_files, restrict_sockets};
 use fastopen_page::{Origin, alias_host};
 use fastopen_replay::tls::SessionStart;
 use serde_json::{Value, json};
@@ -19,12 +17,10 @@ use super::resolver_rules;
 use crate::clients::Loading;
 use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
-use crate::sandbox::program::{PATH, path};
+use crate::sandbox::program::{Home, PATH, path};
 
 /// Names of the browser's program. The first one that exists is started.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// The file with the browser's standard error, in the browser's folder.
-const OUTPUT: &str = "stderr";
 /// Maximum time for the browser to start and answer its first call, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
 /// Timeout of a call over the `DevTools` protocol, in nanoseconds.
@@ -88,7 +84,7 @@ pub(super) struct Browser {
     pub(super) watch: Watch,
     /// Name and version of the browser.
     pub(super) product: String,
-    folder: PathBuf,
+    home: Home,
 }
 
 /// A browser context. Contexts share no connections, cache, cookies, looked-up names or TLS sessions.
@@ -107,28 +103,19 @@ impl Browser {
             message: "client.kind: there is no chromium on this machine".into(),
             remedy: "apt install chromium (as root)".into(),
         })?;
-        let folder = scratch().join("chromium");
         let making = "making a folder for the browser";
-        fs::create_dir(&folder).blame(Fault::Machine, making)?;
-        let command = command(&program, &folder, loading).blame(Fault::Machine, making)?;
-        let own = folder.clone();
-        let prepare = move || protect_files(&own).and_then(|()| restrict_sockets(true));
-        let started = Watch::start(command, None, prepare);
-        let Started { mut child, watch, .. } = started.map_err(|failure| {
-            let _ = fs::remove_dir_all(&folder);
-            Failure {
-                fault: Fault::Machine,
-                message: format!("starting {}: {}", program.display(), failure),
-                remedy: failure.remedy().into(),
-            }
-        })?;
+        let home = Home::make("chromium").blame(Fault::Machine, making)?;
+        let command = command(&program, &home, loading).blame(Fault::Machine, making)?;
+        let folder = home.folder.clone();
+        let prepare = move || protect_files(&folder).and_then(|()| restrict_sockets(true));
+        let Started { mut child, watch, .. } = Watch::start(command, None, prepare)
+            .map_err(|error| Failure::intercepting(&format!("starting {}", program.display()), &error))?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).expect("they are pipes");
-        let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), folder };
+        let mut browser = Self { child, pipe: Pipe::new(to, from), watch, product: String::new(), home };
         let until = monotonic_ns() + START_TIMEOUT_NS;
         let version = browser.pipe.call(None, "Browser.getVersion", &json!({}), until).map_err(|error| {
-            let output = fs::read_to_string(browser.folder.join(OUTPUT)).unwrap_or_default();
-            let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned();
-            Failure::new(Fault::Machine, format!("starting the browser: {error}; its last line: {last}"))
+            let last = browser.home.output.last_lines(1);
+            Failure::new(Fault::Machine, format!("starting the browser: {error}{last}"))
         })?;
         version["product"].as_str().unwrap_or("unknown").clone_into(&mut browser.product);
         Ok(browser)
@@ -214,7 +201,6 @@ impl Drop for Browser {
         let _ = self.child.kill();
         let _ = self.child.wait();
         end_all_others();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -246,14 +232,14 @@ fn quic(loading: &Loading) -> String {
 
 /// Returns the command that starts the browser. A shell first moves the pipes to the file descriptors 3
 /// (calls) and 4 (results), as `--remote-debugging-pipe` expects.
-fn command(program: &Path, folder: &Path, loading: &Loading) -> std::io::Result<Command> {
+fn command(program: &Path, home: &Home, loading: &Loading) -> std::io::Result<Command> {
     // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
     // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.
     let unfiltered: &[&str] =
         if loading.engine == Engine::Virtual { &["--disable-seccomp-filter-sandbox"] } else { &[] };
-    let mut command = Command::new("/bin/sh");
+    let mut command =
+        home.command(&["/bin/sh", "-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])?;
     command
-        .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
         .arg(program)
         .args(FLAGS)
         .args(unfiltered)
@@ -261,16 +247,11 @@ fn command(program: &Path, folder: &Path, loading: &Loading) -> std::io::Result<
         .arg(quic(loading))
         .args((loading.job.tls.session == SessionStart::Early).then_some(EARLY_DATA))
         .arg(format!("--host-resolver-rules={}", resolver_rules(loading)))
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("--user-data-dir={}", home.folder.join("profile").display()))
         .arg("about:blank")
-        .env_clear()
         .env("PATH", PATH)
-        .envs([("LANG", "C.UTF-8"), ("TZ", "UTC"), ("USER", "user")])
-        .envs([("HOME", folder), ("TMPDIR", folder), ("XDG_RUNTIME_DIR", folder)])
-        .current_dir(folder)
+        .env("XDG_RUNTIME_DIR", &home.folder)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(File::create(folder.join(OUTPUT))?);
-    confine(&mut command);
+        .stdout(Stdio::piped());
     Ok(command)
 }

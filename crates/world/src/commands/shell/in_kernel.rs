@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fastopen_intercept::{Invocation, Reaped, Record, run_here, write_line};
 use fastopen_netns::init::{self, write_back};
-use fastopen_netns::namespace::mount_temporary;
+use fastopen_netns::namespace::{mount_temporary, scratch};
 use fastopen_netns::poll::wait_readable;
 use fastopen_netns::process;
 use fastopen_netns::sandbox::View;
@@ -35,8 +35,8 @@ const SESSION: &str = "session";
 const INPUT: &str = "input";
 pub const OUTPUT: &str = "output";
 pub const ERRORS: &str = "errors";
-/// Suffix of the name of an empty file that the host creates when the reader of the stream has closed it.
-pub const CLOSED: &str = ".closed";
+/// Extension of the name of an empty file that the host creates when the reader of the stream has closed it.
+pub const CLOSED: &str = "closed";
 pub const PACKETS: &str = "packets";
 
 /// Maximum number of bytes that a command may write to a standard stream.
@@ -110,7 +110,9 @@ pub fn run(folder: &str) -> ! {
                 // Its name differs in each run. This hides it from the command, in the writable layer.
                 let _ = fs::remove_dir_all(folder);
             }
-            let ran = prepared.and_then(|()| run_session(&job, &records));
+            // The command must neither see nor change the files that are exchanged with the host.
+            let hidden = prepared.and_then(|()| Ok(init::hide_host_folder(&channel())?));
+            let ran = hidden.and_then(|channel| run_session(&job, &records, &channel));
             if let Err(Failure { fault, message, remedy }) = ran {
                 fail(&records, message, remedy, fault.exit_code());
             }
@@ -121,11 +123,14 @@ pub fn run(folder: &str) -> ! {
     init::power_off()
 }
 
-fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
+fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure> {
     let wrong = |problem: String| Failure::new(Fault::Input, problem);
     let job: Box<RawValue> = serde_json::from_slice(job).map_err(|error| wrong(error.to_string()))?;
-    let job = Job::read(&job).map_err(wrong)?;
-    let session = fs::read(channel().join(SESSION)).blame(Fault::Machine, "reading the session")?;
+    let mut job = Job::read(&job).map_err(wrong)?;
+    if let Some(file) = &mut job.origins.bodies_file {
+        *file = channel.join(file.file_name().unwrap_or_default());
+    }
+    let session = fs::read(channel.join(SESSION)).blame(Fault::Machine, "reading the session")?;
     let session: Session = serde_json::from_slice(&session).map_err(|error| wrong(error.to_string()))?;
     if let Some(folder) = &session.output {
         fs::create_dir_all(folder).blame(Fault::Machine, folder.display())?;
@@ -133,7 +138,8 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     }
     begin_at(session.start_s)?;
     let timed_out = limit_time().blame(Fault::Machine, "starting a thread")?;
-    let pumps = redirect(session.one_output).blame(Fault::Machine, "redirecting the standard streams")?;
+    let pumps =
+        redirect(channel, session.one_output).blame(Fault::Machine, "redirecting the standard streams")?;
     // An isolated command may be unable to see its working directory.
     let hidden = job.client.isolate && !session.directory.is_dir();
     let directory = if hidden { Path::new("/") } else { &session.directory };
@@ -153,7 +159,7 @@ fn run_session(job: &[u8], records: &File) -> Result<(), Failure> {
     let copied = copied.collect::<Vec<_>>().into_iter().collect::<io::Result<()>>();
     let write_record = |record| write_line(records, &record).blame(Fault::Machine, "writing a record");
     if let Some((pcapng, dropped)) = packets {
-        write(&channel().join(PACKETS), &pcapng).blame(Fault::Machine, "writing the packets")?;
+        write(&channel.join(PACKETS), &pcapng).blame(Fault::Machine, "writing the packets")?;
         write_record(Record::Captured { dropped })?;
     }
     // At the timeout, the servers were ended together with the command.
@@ -193,11 +199,12 @@ fn limit_time() -> io::Result<Arc<AtomicBool>> {
 
 /// Replaces standard input with a file, and the outputs with one or two pipes that the returned threads copy
 /// to files.
-fn redirect(one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
+fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let pump = |from: OwnedFd, name: &'static str| {
-        thread::Builder::new().name(name.into()).spawn(move || copy_output(File::from(from), name))
+        let to = channel.join(name);
+        thread::Builder::new().name(name.into()).spawn(move || copy_output(File::from(from), &to))
     };
-    let input = File::open(channel().join(INPUT))?;
+    let input = File::open(channel.join(INPUT))?;
     let (output, to_output) = process::pipe()?;
     let mut pumps = vec![pump(output, OUTPUT)?];
     let to_errors = if one_output {
@@ -211,11 +218,11 @@ fn redirect(one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     Ok(pumps)
 }
 
-/// Copies a pipe to the host's file of the stream `name` until it ends, the stream's reader has closed it, or
-/// an error. Then no process reads the pipe, so the command gets SIGPIPE, as outside.
-fn copy_output(mut from: File, name: &str) -> io::Result<()> {
-    let mut to = &File::options().append(true).open(channel().join(name))?;
-    let closed = channel().join(format!("{name}{CLOSED}"));
+/// Copies a pipe to the host's file `to` of a stream until it ends, the stream's reader has closed it, or an
+/// error. Then no process reads the pipe, so the command gets SIGPIPE, as outside.
+fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
+    let closed = to.with_extension(CLOSED);
+    let mut to = &File::options().append(true).open(to)?;
     // With ordinary scheduling, this thread would not run while a command computes, and show no output.
     process::run_first()?;
     let mut buffer = vec![0; 1 << 16];
@@ -236,7 +243,7 @@ fn copy_output(mut from: File, name: &str) -> io::Result<()> {
 
 /// Copies the files in `folder` to the host's folder of the same name.
 fn bring_back(folder: &Path) -> Result<(), Failure> {
-    let host = channel().with_file_name("host");
+    let host = scratch().join("host");
     init::mount_host_folder(&folder.to_string_lossy(), &host)?;
     let copying = || format!("copying files to {}", folder.display());
     copy_folder(folder, &host).blame(Fault::Machine, copying())?;

@@ -159,8 +159,8 @@ fn run_on(
     };
     let mut records = report.try_clone().blame(Fault::Machine, "the report")?;
     let unfinished = |Unfinished { failure, .. }: Unfinished| write_failure(failure, report);
-    let task = Task::Command(job, &session, packets);
-    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), task, &mut records, unfinished))
+    let task = Task::command(job, &session, packets);
+    Ok(virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut records, unfinished))
 }
 
 /// Returns true if two descriptors refer to the same file, pipe or terminal.

@@ -86,7 +86,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     in_world = document.get("format") == IN_WORLD
     if uncounted := _uncounted(document):
         message = f"{plural(uncounted, 'connection')} with data in the SYN not counted above: opened with"
-        yield message + (" MSG_FASTOPEN" if in_world else " MSG_FASTOPEN, or by another program")
+        yield message + (" io_uring" if in_world else " io_uring, or by another program")
     yield from document.get("servers_failed", ())
     if in_world:
         yield from _about_world(setting, document.get("packets_dropped", 0))
@@ -101,7 +101,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 def _uncounted(document: dict[str, Any]) -> int:
     """Return the number of connections with data in the SYN that the kernel counted in addition to those of
-    the report. sendto(2) with MSG_FASTOPEN opens such a connection without a call of connect."""
+    the report. io_uring opens such a connection without a system call that fastopen intercepts."""
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)
