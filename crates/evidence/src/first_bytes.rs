@@ -1,12 +1,13 @@
 //! Checks when the first response byte of a connection arrives. The byte must not arrive before the necessary
 //! round trips are over, nor a round trip later if nothing else can have delayed it.
 
+use fastopen_link::ip;
 use fastopen_link::path::Behaviour;
 use fastopen_page::Resource;
 use fastopen_replay::tls::Version;
 
-use super::{HEADER_AND_TIME_STAMPS, Observations};
-use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord, SeenAt};
+use super::Observations;
+use fastopen_contract::{ConnectionRecord, Invalid, LinkDirection, RequestRecord, SeenAt, TlsRecord};
 
 /// The largest TLS record (RFC 8446 section 5.1). A record can only be read once it is complete.
 const TLS_RECORD: u64 = 16_384;
@@ -20,6 +21,18 @@ const HANDSHAKE: u64 = 600;
 /// Upper bound of the bytes that an end sends in datagrams with Initial packets before the first response.
 /// Such datagrams are padded (RFC 9000 section 14.1).
 const PADDED: u64 = 4 * 1252;
+
+/// Bytes of the TCP header, and of the space that the kernel reserves for TCP options in a SYN with data
+/// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
+const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
+
+/// Bytes of a TCP header with time stamps.
+const HEADER_AND_TIME_STAMPS: u64 = 32;
+
+/// Bytes between a client's `ClientHello` and the end of its early data, without the early data itself: a
+/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
+/// (RFC 8446 sections 5.1, 5.2 and D.4).
+const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
 impl Observations<'_> {
     /// Checks the time of each connection's first response byte, unless delays vary.
@@ -127,6 +140,45 @@ impl Observations<'_> {
         let wire_us = wire_us(&self.job.network.up, up + acknowledgments(down, segment))
             + wire_us(&self.job.network.down, down + acknowledgments(up, segment));
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
+    }
+
+    /// Returns the largest number of bytes that an IP packet of the connection carries after its IP header.
+    fn ip_payload(&self, connection: &ConnectionRecord) -> u64 {
+        let version = self.address(connection).map_or(self.job.network.ip.preferred(), ip::Version::of);
+        u64::from(self.job.network.mtu_bytes) - version.header_bytes()
+    }
+
+    /// Returns the number of bytes of data that fit into the connection's SYN.
+    fn syn_room(&self, connection: &ConnectionRecord) -> u64 {
+        self.ip_payload(connection) - HEADER_AND_SYN_OPTIONS
+    }
+
+    /// Returns true if the early data ends in a later flight than the `ClientHello`. The origin then answers
+    /// the `ClientHello` at once, and the rest arrives together with the client's Finished.
+    pub(super) fn early_data_comes_later(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
+        let end = tls.hello_bytes + BESIDE_EARLY_DATA + tls.early_bytes;
+        tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
+    }
+
+    /// Returns the number of the flight that completes the client's first `bytes` bytes. The SYN is flight 0.
+    fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
+        let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
+        let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
+        let after_syn = bytes.saturating_sub(if in_syn { self.syn_room(connection) } else { 0 });
+        if after_syn == 0 { 0 } else { 1 + self.more_windows(after_syn, segment) }
+    }
+
+    /// Returns how many round trips `bytes` need after the initial window. The window doubles each time, but
+    /// the receiver may delay the acknowledgment of the first flight's last segment (RFC 5681 section 4.2).
+    fn more_windows(&self, bytes: u64, segment: u64) -> u64 {
+        let mut sent = u64::from(self.job.tcp.initial_window_segments) * segment;
+        let (mut window, mut more) = (2 * sent.saturating_sub(segment).max(segment), 0);
+        while sent < bytes {
+            sent += window;
+            window *= 2;
+            more += 1;
+        }
+        more
     }
 }
 

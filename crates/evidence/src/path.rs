@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use fastopen_link::ip::Versions;
 use fastopen_link::path::{Behaviour, PathRule};
 
-use super::{Expectation, Observations, SynData, by_path, grown, is_given_up, retransmitted};
+use super::counters::{by_path, is_given_up};
+use super::{Expectation, Observations, SynData, grown, retransmitted};
 use fastopen_contract::{ClientFastOpen, ConnectionRecord, EndEvidence, Invalid, Tcp};
 
 // Values of `tcpi_fastopen_client_fail` (`TFO_*` in include/uapi/linux/tcp.h).

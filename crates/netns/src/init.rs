@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 use nix::unistd::pivot_root;
 
-use crate::namespace::{mount_new, mount_scratch};
+use crate::namespace::{mount_new, mount_temporary, scratch};
 use crate::sandbox::{guard_proc, limit_processes, link_standard_streams, mount_tmpfs};
 use crate::{Doing, Result, check};
 
@@ -26,7 +26,7 @@ pub fn mount_system() -> Result<()> {
     if Path::new("/run").is_dir() {
         place("tmpfs", "/run")?;
     }
-    mount_scratch(None)?;
+    mount_temporary(scratch(), None)?;
     limit_processes();
     guard_proc()
 }

@@ -179,11 +179,6 @@ pub fn scratch() -> &'static Path {
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on [`scratch`], only in this mount namespace.
-pub fn mount_scratch(bytes: Option<u64>) -> Result<()> {
-    mount_tmpfs(scratch(), bytes, "1777")
-}
-
 /// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place` for files that are deleted with
 /// this mount namespace.
 pub fn mount_temporary(place: &Path, bytes: Option<u64>) -> Result<()> {

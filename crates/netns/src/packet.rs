@@ -114,13 +114,19 @@ impl PacketSocket {
     /// Opens the socket in the calling thread's namespace, for frames of the type `ether_type` (`ETH_P_*`).
     /// The ring has room for `frames` frames (a multiple of 32). Needs `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
+        let opened = Self::bind("packet socket", interface, frames, ether_type)?;
+        // A socket for frames of every type would also receive those that the kernel sends.
+        socket::set(&opened.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
+            .doing(|| format!("opening a packet socket on {interface}"))?;
+        Ok(opened)
+    }
+
+    /// Like [`PacketSocket::open`], but the socket also receives the frames that the interface sends. Errors
+    /// call the socket a `kind`.
+    fn bind(kind: &str, interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
-        let opened = open(index, frames, ether_type).and_then(|(socket, ring)| {
-            // A socket for frames of every type would also receive those that the kernel sends.
-            socket::set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)?;
-            Ok((socket, ring))
-        });
-        let (socket, ring) = opened.doing(|| format!("opening a packet socket on {interface}"))?;
+        let (socket, ring) =
+            open(index, frames, ether_type).doing(|| format!("opening a {kind} on {interface}"))?;
         Ok(Self { ring, socket })
     }
 
@@ -185,7 +191,9 @@ impl PacketSocket {
     /// Returns the number of received frames that the kernel dropped since the last call because the ring was
     /// full (`PACKET_STATISTICS`).
     pub fn take_overruns(&self) -> io::Result<u32> {
-        take_drops(&self.socket)
+        // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
+        let [.., a, b, c, d]: [u8; 8] = socket::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+        Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 }
 
@@ -208,31 +216,25 @@ pub struct Captured {
 
 /// A packet socket that keeps copies of an interface's frames until the caller takes them. It does not delay
 /// or reorder traffic: the kernel copies each frame as it passes and wakes no thread.
-pub struct Tap {
-    ring: Ring,
-    socket: OwnedFd,
-}
+pub struct Tap(PacketSocket);
 
 impl Tap {
     /// Opens the tap in the calling thread's namespace, with room for `frames` frames (a multiple of 32).
     /// While the ring is full, further frames are dropped. Needs `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
-        let index = interface_index(interface)? as i32;
-        let (socket, ring) =
-            open(index, frames, libc::ETH_P_ALL as u16).doing(|| format!("opening a tap on {interface}"))?;
-        Ok(Self { ring, socket })
+        PacketSocket::bind("tap", interface, frames, libc::ETH_P_ALL as u16).map(Self)
     }
 
     /// Discards all kept frames.
     pub fn clear(&mut self) {
-        while self.ring.take(|_| ()).is_some() {}
-        let _ = take_drops(&self.socket);
+        while self.0.ring.take(|_| ()).is_some() {}
+        let _ = self.0.take_overruns();
     }
 
     /// Returns the frames that passed up to `unix_ns` (nanoseconds since 1970), and the number of dropped
     /// frames. Discards later frames.
     pub fn take(&mut self, unix_ns: u64) -> io::Result<(Vec<Captured>, u32)> {
-        let dropped = take_drops(&self.socket)?;
+        let dropped = self.0.take_overruns()?;
         let mut captured = Vec::new();
         self.take_each(|unix_ns, outgoing, bytes| {
             captured.push(Captured { unix_ns, outgoing, bytes: bytes.to_vec() });
@@ -244,16 +246,8 @@ impl Tap {
     /// Passes all kept frames to `take`: the time in nanoseconds since 1970, true if the interface sent the
     /// frame, and the frame with its Ethernet header.
     pub fn take_each(&mut self, mut take: impl FnMut(u64, bool, &[u8])) {
-        while self.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
+        while self.0.ring.take(|frame| take(frame.unix_ns, frame.outgoing, frame.bytes)).is_some() {}
     }
-}
-
-/// Returns the number of frames that the kernel dropped since the last call because the ring was full
-/// (`PACKET_STATISTICS`).
-fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
-    // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
-    let [.., a, b, c, d]: [u8; 8] = socket::get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-    Ok(u32::from_ne_bytes([a, b, c, d]))
 }
 
 /// Opens a packet socket for frames of an Ethernet type, bound to the interface with this index.

@@ -20,7 +20,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getgid, getuid, pivot_root};
 
 use crate::bpf::{ARCH, ARCHITECTURE, NUMBER, argument, end, jump, load};
-use crate::namespace::{make_mounts_private, mount_new, mount_scratch, scratch};
+use crate::namespace::{make_mounts_private, mount_new, mount_temporary, scratch};
 use crate::{Doing, Error, Result, check, sysctl};
 
 /// Files that programs need: executables, libraries, fonts and certificates. Missing files are left out.
@@ -122,7 +122,7 @@ impl View {
             hide_private(Path::new("/etc"), 2)?;
         }
         SYSTEM.iter().try_for_each(|path| shown.show(Path::new(path)))?;
-        mount_scratch(Some(self.scratch_bytes))?;
+        mount_temporary(scratch(), Some(self.scratch_bytes))?;
         for (path, real) in &further {
             shown.show(real)?;
             // A symbolic link in the view may already lead to the file.

@@ -143,11 +143,7 @@ pub enum Phase {
 
 impl fmt::Display for Phase {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Load => "load",
-            Self::Async => "async",
-            Self::After => "after",
-        })
+        self.serialize(formatter)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Position, Url};
 
 /// An absolute `http` or `https` URL with a host in lower case, a path, and neither fragment nor user name.
 ///
@@ -14,10 +14,9 @@ use url::Url;
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
     text: String,
-    host_start: usize,
-    host_end: usize,
+    /// The URL as a browser writes it (WHATWG URL).
+    url: Url,
     target_start: usize,
-    port: u16,
 }
 
 /// The reason why a text is not a valid page URL.
@@ -68,7 +67,7 @@ impl PageUrl {
         if !target.starts_with('/') || !target.bytes().all(may_stand_in_target) {
             return Err("path is missing or has characters that must be percent-encoded".to_owned());
         }
-        Ok(Self { host_start, host_end: host_start + host.len(), target_start, port, text: text.to_owned() })
+        Ok(Self { text: text.to_owned(), url, target_start })
     }
 
     /// Returns the URL as it was written.
@@ -78,12 +77,12 @@ impl PageUrl {
 
     /// Returns the host in lower case. An IPv6 address is in brackets.
     pub fn host(&self) -> &str {
-        &self.text[self.host_start..self.host_end]
+        self.url.host_str().unwrap_or_default()
     }
 
     /// Returns the port of the URL, or the default port of its scheme if the URL has none.
     pub fn port(&self) -> u16 {
-        self.port
+        self.url.port_or_known_default().unwrap_or_default()
     }
 
     /// Returns the path and query as written, as in a request line (origin-form, RFC 9112 section 3.2.1).
@@ -93,8 +92,7 @@ impl PageUrl {
 
     /// Returns path and query as a browser requests them (WHATWG URL): without `..`, and percent-encoded.
     pub fn normalized_target(&self) -> String {
-        let url = Url::parse(&self.text).expect("the URL was parsed before");
-        url[url::Position::BeforePath..url::Position::AfterQuery].to_owned()
+        self.url[Position::BeforePath..Position::AfterQuery].to_owned()
     }
 
     /// Returns true if the server of this URL uses TLS in a load whose URLs have these `schemes`.
@@ -111,7 +109,7 @@ impl PageUrl {
         let (scheme, usual_port) =
             if self.is_encrypted(rewrite.schemes) { ("https", 443) } else { ("http", 80) };
         let host = if rewrite.aliased { &alias_host(self.host()) } else { self.host() };
-        let port = if self.port == usual_port { String::new() } else { format!(":{}", self.port) };
+        let port = if self.port() == usual_port { String::new() } else { format!(":{}", self.port()) };
         format!("{scheme}://{host}{port}{}", self.normalized_target())
     }
 }

@@ -12,7 +12,7 @@ use fastopen_link::ip;
 use fastopen_netns::clock::monotonic_ns;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, Version};
 use rustls::ServerConfig;
 use serde::Deserialize;
 use simple_dns::rdata::{A, AAAA, RData};
@@ -280,13 +280,6 @@ pub(crate) fn https_response(bytes: usize) -> Response<()> {
     headers.insert(CONTENT_TYPE, MEDIA_TYPE);
     headers.insert(CONTENT_LENGTH, bytes.into());
     headers.insert(CACHE_CONTROL, LIFETIME_S_HEADER);
-    response
-}
-
-/// Creates the response to an HTTPS request without a valid DNS query: status 400.
-pub(crate) fn https_refusal() -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = StatusCode::BAD_REQUEST;
     response
 }
 

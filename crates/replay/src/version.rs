@@ -3,12 +3,12 @@
 use std::fmt;
 
 use hyper::Version;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::http2;
 
 /// A version of HTTP that origins and the loader speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum HttpVersion {
     #[serde(rename = "1.0")]
@@ -23,12 +23,7 @@ pub enum HttpVersion {
 
 impl fmt::Display for HttpVersion {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Http10 => "1.0",
-            Self::Http11 => "1.1",
-            Self::Http2 => "2",
-            Self::Http3 => "3",
-        })
+        self.serialize(to)
     }
 }
 

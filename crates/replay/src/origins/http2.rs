@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fastopen_netns::clock::sleep_until;
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 
 use super::{Connection, Shared};
 use crate::body::SizedBody;
@@ -98,7 +98,9 @@ impl Streams {
         let message = body.and_then(|body| names::https_query(&request, body));
         let query = message.and_then(|message| lock(&asked).take(&message, names, &shared.log));
         let Some((mut query, answer)) = query else {
-            return respond.send_response(names::https_refusal(), true).map(drop);
+            let mut refusal = Response::new(());
+            *refusal.status_mut() = StatusCode::BAD_REQUEST;
+            return respond.send_response(refusal, true).map(drop);
         };
         let Some(answer) = answer else {
             shared.log.queried(query);

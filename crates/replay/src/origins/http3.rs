@@ -46,8 +46,7 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
     shared.log.accepted(four_tuple, monotonic_ns());
     let config = origin.config(&tls, *lock(&shared.later))?;
     let accepted = accept(incoming, config, &tls).await?;
-    shared.quic.opened(four_tuple, accepted.connection.clone());
-    let _closed = OnDrop(|| shared.quic.closed(four_tuple));
+    let _opened = shared.quic.opened(four_tuple, accepted.connection.clone());
     let early_bytes = Arc::<AtomicU64>::default();
     let report = {
         let (reporter, shared, early_bytes) =
@@ -95,14 +94,6 @@ async fn serve(origin: &QuicOrigin, incoming: Incoming, shared: Arc<Shared>) -> 
 fn log_handshake(shared: &Shared, four_tuple: FourTuple, handshake: Handshake) {
     let traffic = shared.quic.seen(four_tuple).traffic;
     shared.log.tls_handshake(four_tuple, TlsHandshake { at_ns: monotonic_ns(), handshake, traffic });
-}
-
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 /// The state that all streams of a connection share.

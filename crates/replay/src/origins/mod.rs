@@ -136,20 +136,11 @@ impl Origins {
         &self.shared.log
     }
 
-    /// Begins a load: clears the log and the counts of how often each resource was found. With `encrypted`,
-    /// the origins use TLS from now on. `later` limits how clients may begin later connections (see
-    /// [`with_session_limit`]).
-    pub fn begin_load(&self, encrypted: bool, later: SessionStart) {
-        self.begin(encrypted, later, false);
-    }
-
-    /// Like [`Self::begin_load`], for a visit before the measured load. Requests are only answered after the
-    /// handshake, so that a client that has the response also has its tickets.
-    pub fn begin_visit(&self, encrypted: bool, later: SessionStart) {
-        self.begin(encrypted, later, true);
-    }
-
-    fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
+    /// Begins a load, or with `visit` a visit before the measured load: clears the log and the counts of how
+    /// often each resource was found. With `encrypted`, the origins use TLS from now on. `later` limits how
+    /// clients may begin later connections (see [`with_session_limit`]). During a visit, requests are only
+    /// answered after the handshake, so that a client that has the response also has its tickets.
+    pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
         self.shared.encrypted.store(encrypted, Ordering::Relaxed);

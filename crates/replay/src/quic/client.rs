@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fastopen_link::ip;
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn::{Connection, Endpoint, VarInt, ZeroRttAccepted};
 use rustls::RootCertStore;
@@ -14,7 +15,7 @@ use rustls::time_provider::TimeProvider;
 
 use super::runtime::ExactRuntime;
 use super::socket::CountedSocket;
-use super::table::QuicTable;
+use super::table::{Opened, QuicTable};
 use super::tickets::TicketStore;
 use super::verifier::NotingVerifier;
 use super::{Settings, endpoint_config, handshake};
@@ -32,6 +33,7 @@ pub struct QuicClient {
 
 /// A connection that can carry requests.
 pub struct Connected {
+    _opened: Opened,
     /// quinn's handle to the connection.
     pub connection: Connection,
     /// Addresses and ports of both ends.
@@ -43,15 +45,6 @@ pub struct Connected {
     certified: Arc<AtomicBool>,
     // Keeps the socket open.
     endpoint: Endpoint,
-    table: Arc<QuicTable>,
-}
-
-impl Drop for Connected {
-    /// Removes the connection from the table. The socket refers to the table, so an open connection in the
-    /// table would keep the socket and its port forever.
-    fn drop(&mut self) {
-        self.table.closed(self.four_tuple);
-    }
 }
 
 impl Connected {
@@ -121,7 +114,8 @@ impl QuicClient {
         table: &Arc<QuicTable>,
         begun: impl FnOnce(FourTuple),
     ) -> io::Result<Connected> {
-        let socket = Arc::new(CountedSocket::connected(port.unwrap_or(0), address, table.clone())?);
+        let own = SocketAddr::new(ip::Version::of(address.ip()).unspecified(), port.unwrap_or(0));
+        let socket = Arc::new(CountedSocket::new(own, Some(address), table.clone())?);
         let four_tuple = FourTuple { client: socket.local(), origin: address };
         begun(four_tuple);
         let runtime = Arc::new(ExactRuntime::default());
@@ -137,9 +131,9 @@ impl QuicClient {
             Ok((connection, accepted)) => (connection, Some(accepted)),
             Err(connecting) => (connecting.await.map_err(io::Error::other)?, None),
         };
-        table.opened(four_tuple, connection.clone());
+        let opened = table.opened(four_tuple, connection.clone());
         let provider = self.provider.clone();
-        Ok(Connected { connection, four_tuple, early, provider, certified, endpoint, table: table.clone() })
+        Ok(Connected { _opened: opened, connection, four_tuple, early, provider, certified, endpoint })
     }
 
     /// Connects to a host, waits for `tickets` session tickets and, if origins issue them, as many address

@@ -231,7 +231,7 @@ mod tests {
     fn an_endpoint_outside_of_its_runtime_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
         let _inside = runtime.enter();
-        let refused = CountedSocket::bound(ANY, Arc::default()).expect_err("no datagram would leave");
+        let refused = CountedSocket::new(ANY, None, Arc::default()).expect_err("no datagram would leave");
         assert!(refused.to_string().contains("runtime"), "{refused}");
     }
 

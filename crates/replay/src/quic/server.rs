@@ -50,7 +50,7 @@ impl QuicOrigin {
         tokens.sent(if settings.address_tokens { tls.send_tls13_tickets as u32 } else { 0 });
         tokens.log(Arc::new(UsedTokens::default()));
         config.transport_config(settings.transport()).validation_token_config(tokens);
-        let socket = Arc::new(CountedSocket::bound(local, table.clone())?);
+        let socket = Arc::new(CountedSocket::new(local, None, table.clone())?);
         let runtime = Arc::new(ExactRuntime::default());
         let endpoint =
             Endpoint::new_with_abstract_socket(endpoint_config(), Some(config.clone()), socket, runtime)?;

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use fastopen_link::ip;
 use fastopen_netns::udp;
 use quinn::udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -88,22 +87,16 @@ pub(super) struct CountedSocket {
 }
 
 impl CountedSocket {
-    /// Creates a socket of the origins at `local`, which is a port of the unspecified address. Call it inside
-    /// a [`reactor::Runtime`].
+    /// Creates a socket at `local`, which is a port of the unspecified address: for a client's connection to
+    /// `origin`, or for the origins. Call it inside a [`reactor::Runtime`].
     ///
     /// # Errors
     /// Returns an error without a runtime, or if the port cannot be bound.
-    pub(super) fn bound(local: SocketAddr, table: Arc<QuicTable>) -> io::Result<Self> {
-        Self::new(local, None, table)
-    }
-
-    /// Creates a socket for a client's connection to `origin` from `port`; otherwise like
-    /// [`CountedSocket::bound`].
-    pub(super) fn connected(port: u16, origin: SocketAddr, table: Arc<QuicTable>) -> io::Result<Self> {
-        Self::new(SocketAddr::new(ip::Version::of(origin.ip()).unspecified(), port), Some(origin), table)
-    }
-
-    fn new(local: SocketAddr, origin: Option<SocketAddr>, table: Arc<QuicTable>) -> io::Result<Self> {
+    pub(super) fn new(
+        local: SocketAddr,
+        origin: Option<SocketAddr>,
+        table: Arc<QuicTable>,
+    ) -> io::Result<Self> {
         if !reactor::is_running() {
             return Err(io::Error::other("a QUIC endpoint needs the runtime that sends its datagrams"));
         }

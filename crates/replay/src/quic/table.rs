@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastopen_link::path::rebound;
@@ -51,19 +52,10 @@ impl Connections {
 }
 
 impl QuicTable {
-    /// Adds an open connection.
-    pub fn opened(&self, four_tuple: FourTuple, connection: Connection) {
+    /// Adds an open connection. Drop the returned value when the connection is closed.
+    pub(crate) fn opened(self: &Arc<Self>, four_tuple: FourTuple, connection: Connection) -> Opened {
         self.0.with(|connections| connections.open.insert(four_tuple, connection));
-    }
-
-    /// Removes a closed connection, and records its final evidence.
-    pub fn closed(&self, four_tuple: FourTuple) {
-        // Drop the connection after the table is unlocked, because its socket may be dropped with it.
-        let _connection = self.0.update(|connections| {
-            let connection = connections.open.remove(&four_tuple)?;
-            connections.seen.entry(four_tuple).or_default().complete(&connection);
-            Some(connection)
-        });
+        Opened { table: self.clone(), four_tuple }
     }
 
     /// Counts a sent datagram.
@@ -116,6 +108,25 @@ impl QuicTable {
     /// Forgets the evidence of all connections so far.
     pub fn forget(&self) {
         self.0.with(|connections| connections.seen.clear());
+    }
+}
+
+/// An open connection in a table. Dropping it removes the connection from the table, and records the
+/// connection's final evidence. A client's socket refers to the table, so an open connection in the table
+/// would keep the socket and its port forever.
+pub(crate) struct Opened {
+    table: Arc<QuicTable>,
+    four_tuple: FourTuple,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Drop the connection after the table is unlocked, because its socket may be dropped with it.
+        let _connection = self.table.0.update(|connections| {
+            let connection = connections.open.remove(&self.four_tuple)?;
+            connections.seen.entry(self.four_tuple).or_default().complete(&connection);
+            Some(connection)
+        });
     }
 }
 

@@ -88,7 +88,7 @@ impl<'a> World<'a> {
         let used = if expected.fast_open.is_some() { FastOpenUse::Asked } else { FastOpenUse::Off };
         self.network.topology.set_fastopen(used)?;
         self.settle()?;
-        self.servers.origins.begin_load(expected.tls, expected.later());
+        self.servers.origins.begin(expected.tls, expected.later(), false);
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
@@ -109,7 +109,7 @@ impl<'a> World<'a> {
         client: &mut dyn UserAgent,
     ) -> Result<(), Failure> {
         self.network.topology.set_fastopen(FastOpenUse::Off)?;
-        self.servers.origins.begin_visit(expected.tls, expected.visit);
+        self.servers.origins.begin(expected.tls, expected.visit, true);
         let loading = self.loading(expected, secure);
         self.network.topology.client.run(|| {
             exact_timers();

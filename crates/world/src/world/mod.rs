@@ -110,7 +110,7 @@ pub fn with_world<T>(
     let world = World::build(job, engine, Some(serve))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
-    world.servers.origins.begin_load(encrypted, SessionStart::Early);
+    world.servers.origins.begin(encrypted, SessionStart::Early, false);
     let used = job.loads.iter().any(|load| load.transport.is_fast_open());
     topology.set_fastopen(if used { FastOpenUse::Asked } else { FastOpenUse::Off })?;
     let address = client_addresses(job.network.ip, 1);
