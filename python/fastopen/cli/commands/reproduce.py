@@ -1,5 +1,6 @@
 """Define `fastopen reproduce`: run a named experiment and print it next to the published figures."""
 
+import os
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Final
@@ -16,10 +17,21 @@ from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
-from fastopen.common.grid import Column, keys, listing
+from fastopen.common.grid import Column, figures, keys, listing
 from fastopen.common.user_files import make_folder, write_file
-from fastopen.experiments import Experiment, load_experiment, load_rigs, packaged_experiments
+from fastopen.engines import default_parallel
+from fastopen.experiments import (
+    EngineName,
+    Experiment,
+    estimated_s,
+    load_experiment,
+    load_rigs,
+    make_plan,
+    packaged_experiments,
+)
+from fastopen.pages import load_chosen
 from fastopen.report.explained import explained_grids, sentences
+from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.expected import expected_table, first_difference, measured
 from fastopen.workflows.explain import explain
 
@@ -86,16 +98,36 @@ def check_expected(experiment: Experiment, settings: RunSettings) -> None:
 
 
 def list_experiments(*, as_json: bool) -> None:
-    """Print the name, title, source and pages of each packaged experiment."""
-    shown = ("name", "title", "source", "pages", "repeats", "notes")
-    experiments = map(load_experiment, packaged_experiments())
-    entries = [{key: getattr(one, key) for key in shown} for one in experiments]
+    """Print the name, title, source, pages, loads and estimated time of each packaged experiment."""
+    entries = [_entry(load_experiment(name)) for name in packaged_experiments()]
     if as_json:
         print_json({"experiments": entries})
         return
-    words = "{title}\nsource: {source}\npages: {pages}"
-    rows = ((one["name"], words.format_map({**one, "pages": ", ".join(one["pages"])})) for one in entries)
-    print_grid(listing((*keys("name"), Column("what", "words", wraps=True)), rows))
+    columns = (*keys("name"), Column("what", "words", wraps=True), *figures("loads", "about"))
+    rows = (
+        (
+            one["name"],
+            f"{one['title']}\nsource: {one['source']}\npages: {', '.join(one['pages'])}",
+            *(f"{one['loads']:,}", shown_duration(one["estimated_s"])),
+        )
+        for one in entries
+    )
+    print_grid(listing(columns, rows))
+    engines = list(dict.fromkeys(engine for one in entries for engine in one["engines"]))
+    print_line(f"loads and times on the engine {' and '.join(engines)}", "dim")
+
+
+def _entry(experiment: Experiment) -> dict[str, Any]:
+    pages = [one.page for one in load_chosen(experiment.pages, experiment.corpus)]
+    plan = make_plan(experiment, pages, auto_engine(None))
+    parallel: dict[EngineName, int] = {"host": default_parallel(), "virtual": len(os.sched_getaffinity(0))}
+    keys = ("name", "title", "source", "pages", "repeats", "notes")
+    return {
+        **{key: getattr(experiment, key) for key in keys},
+        "engines": list(plan.engines),
+        "loads": plan.loads(),
+        "estimated_s": round(estimated_s(plan, parallel), 1),
+    }
 
 
 @with_settings
