@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from math import prod
 from statistics import fmean
 from typing import Any, Final
 
@@ -19,10 +20,13 @@ from fastopen.engines import LoadDone, VirtualEngine, find_program, kernels
 from fastopen.engines.stored import can_be_stored
 from fastopen.experiments import (
     BASELINE,
+    HEADLINE,
     ArmName,
+    EngineName,
     PublishedCell,
     Variation,
     derive_seed,
+    estimated_s,
     make_plan,
 )
 from fastopen.experiments.published import FILE as PUBLISHED
@@ -317,6 +321,13 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     return Explained(space, cells, tried, published_findings(cells), search.loads)
 
 
+def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
+    """Return the number of rigs, and an estimate of the seconds that loading all of them takes."""
+    engine = VirtualEngine(find_program(), kernels.find(), jobs)
+    search = _Search(space, _cells(space), engine, lambda *_: None)
+    return space.size, search.estimated_s()
+
+
 def sourced_rig(space: RigSpace) -> Rig:
     """Return the rig of the properties with a source. Of properties with the same name, the first counts."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
@@ -386,6 +397,19 @@ class _Search:
     @property
     def best(self) -> Tried:
         return _best(self.tried.values(), self.cells)
+
+    def estimated_s(self) -> float:
+        """Return the estimated seconds for all rigs. A page that is the same on several rigs counts once."""
+        each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
+        changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
+        base = self.space.base.model_copy(update=changes)
+        total = 0.0
+        for page in self._pages.values():
+            of_page = [one for one in self.space.properties if one.is_about(page.name)]
+            names = [one.name for one in of_page]
+            rows = prod(1 + names.count(name) for name in dict.fromkeys(names))
+            total += rows * DRAWS * estimated_s(make_plan(base, [page], "virtual"), each)
+        return total
 
     def load(self, rigs: Iterable[Rig]) -> None:
         new = [rig for rig in dict.fromkeys(rigs) if rig not in self.tried]

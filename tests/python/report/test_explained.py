@@ -86,6 +86,7 @@ def test_the_page_escapes_whatever_a_foreign_rig_declares(found: Explained) -> N
 def test_the_command_writes_the_page_into_the_folder_that_it_is_given(
     found: Explained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr("fastopen.cli.commands.reproduce.estimate", lambda *_, **__: (SPACE.size, 1.0))
     monkeypatch.setattr("fastopen.cli.commands.reproduce.explain", lambda *_, **__: found)
     folder = tmp_path / "new"
     asked = ["reproduce", "cs244-2015", "--explain", "--json", "-o", str(folder)]

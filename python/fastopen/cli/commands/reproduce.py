@@ -12,7 +12,7 @@ from fastopen.cli.allow_command import AllowCommandOption, check_commands
 from fastopen.cli.options import NAMED_CLIENTS, changed, engines_asked, other_clients
 from fastopen.cli.output import EXIT_FAULTS, console, errors_console, print_json, print_line, print_message
 from fastopen.cli.print_grid import print_grid
-from fastopen.cli.progress import RunWatcher
+from fastopen.cli.progress import RunWatcher, shown_duration
 from fastopen.cli.reading import Reading
 from fastopen.cli.run_settings import RunSettings
 from fastopen.cli.shared_options import with_settings
@@ -33,7 +33,7 @@ from fastopen.pages import load_chosen
 from fastopen.report.explained import explained_grids, sentences
 from fastopen.workflows.engines import auto_engine
 from fastopen.workflows.expected import expected_table, first_difference, measured
-from fastopen.workflows.explain import explain
+from fastopen.workflows.explain import estimate, explain
 
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
@@ -50,8 +50,10 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
     if settings.report:
         # Create the folder before the search, which takes a minute, so that a failure shows at once.
         make_folder(folder)
+    rigs, whole_s = estimate(space, jobs=settings.jobs)
     if not settings.quiet:
-        print_message(f"{space.size:,} rigs are declared; the search loads the most promising")
+        whole = f"all of them would take about {shown_duration(whole_s)}"
+        print_message(f"{rigs} rigs are declared; {whole}, and the search loads the most promising")
     last = monotonic()
 
     def watch(done: int, known: int) -> None:
