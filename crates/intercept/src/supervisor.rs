@@ -159,8 +159,8 @@ impl Supervisor {
         Ok((task, fetched))
     }
 
-    /// Enables Fast Open for a call of `connect`, or of a function that sends with `MSG_FASTOPEN`. Such a call
-    /// does not need the option, but it is refused if the socket is already connected or Fast Open is off.
+    /// Enables Fast Open for a call of `connect`, or of a function that sends with `MSG_FASTOPEN`. Such a
+    /// call does not need the option, but it is refused if the socket is connected or Fast Open is off.
     fn connect(&mut self, call: &Call) -> io::Result<()> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(()) };
         let peer = peer_of(call, &task);

@@ -244,7 +244,7 @@ def test_what_makes_no_sense_in_a_file_is_refused_by_key(tmp_path: Path, text: s
 @given(st.lists(st.sampled_from(["down", "up", "queue", "loss", "rtt"]), unique=True), st.integers(1, 4))
 def test_zipped_lists_of_any_length_give_that_many_networks(names: list[str], length: int) -> None:
     units = {"down": "mbit", "up": "mbit", "queue": "kB", "loss": "%", "rtt": "ms"}
-    values = {name: [f"{n + 1}{units[name]}" for n in range(length)] for name in names}
+    values = {name: [f"{n + 2}{units[name]}" for n in range(length)] for name in names}
     asked = {"rtt": "20ms", **values}
     zipped, crossed = (read_asked(asked, COMMAND_LINE, combine=one).networks() for one in ("zip", "cross"))
     assert len(zipped) == (length if names else 1)

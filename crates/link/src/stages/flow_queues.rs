@@ -4,8 +4,8 @@
 //! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
 //! of a full packet. A hash of protocol, addresses and ports selects the queue of a flow; the seed decides
 //! which flows share a queue. Addresses count by the order of their first packets: the client has another
-//! address in each load, which must not decide which flows share a queue. DRR has neither `CoDel` nor priority
-//! for new flows.
+//! address in each load, which must not decide which flows share a queue. DRR has neither `CoDel` nor
+//! priority for new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

@@ -54,7 +54,7 @@ impl Egress {
 
 /// The path of one direction: the router with the queue, and the router that emulates the wire.
 pub struct RoutedPath {
-    /// The first router's interface towards the second router. It has no disciplines if the link has no queue.
+    /// The first router's interface towards the second router, without disciplines if the link has no queue.
     pub queue: Egress,
     /// The second router's interface towards the receiving end.
     pub wire: Egress,
