@@ -11,8 +11,9 @@ Pairs = Sequence[tuple[str, str]]
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _YEAR_9999_MS: Final = 253_402_300_000_000.0
-# Smaller numbers are seconds since 1970, as some proxies write them. In ms, they would be before 1973.
-_LEAST_MS: Final = 1e11
+# Numbers in this range are seconds since 1970, as some proxies write them: from 2001 on. In ms, they would be
+# before 1973. Smaller ones are ms since another moment.
+_SECONDS: Final = (1e9, 1e11)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -74,7 +75,7 @@ def moment_ms(value: object) -> float | None:
     invalid."""
     if isinstance(value, (int, float)):
         found = number(value)
-        if found is not None and found < _LEAST_MS:
+        if found is not None and _SECONDS[0] <= found < _SECONDS[1]:
             found *= 1000
         return found if found is not None and 0 < found < _YEAR_9999_MS else None
     if not isinstance(value, str):

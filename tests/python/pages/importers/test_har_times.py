@@ -169,6 +169,11 @@ class TestTimes:
         page = one_page(ROOT, entry("http://a.test/x", startedDateTime=moment) | kind("image")).page
         assert said(page, "without a readable start")
 
+    def test_small_numbers_are_milliseconds_since_another_moment(self) -> None:
+        root = entry("http://a.test/", startedDateTime=1000)  # arrives for 80 ms
+        late = entry("http://a.test/x", startedDateTime=1100) | kind("image")
+        assert one_page(root, late).page.resources[1].processing_us == 20_000
+
     def test_entries_may_come_in_any_order(self) -> None:
         entries = [ROOT, entry("http://a.test/1", 100), entry("http://a.test/2", 200)]
         forward, backward = (one_page(*order).page for order in (entries, entries[::-1]))
