@@ -14,9 +14,9 @@ use crate::namespace::{mount_new, mount_temporary, scratch};
 use crate::sandbox::{guard_proc, limit_processes, link_standard_streams, mount_tmpfs};
 use crate::{Doing, Result, check};
 
-/// Mounts `/proc`, `/sys`, and tmpfs file systems on `/run` (if it exists) and
-/// [`scratch`](crate::namespace::scratch). Limits the number of processes, and protects `/proc`. Fails if the
-/// kernel lacks one of these file systems, or the root file system lacks a mount point.
+/// Mounts `/proc`, `/sys`, and tmpfs file systems on `/run` (if it exists) and [`scratch`]. Limits the number
+/// of processes, and protects `/proc`. Fails if the kernel lacks one of these file systems, or the root file
+/// system lacks a mount point.
 pub fn mount_system() -> Result<()> {
     let place = |kind: &str, target: &str| {
         mount_new(kind, target, None).doing(|| format!("mounting {kind} on {target}"))
@@ -49,8 +49,8 @@ pub fn make_root_writable(bytes: u64) -> Result<()> {
     umount2(STAGE, MntFlags::MNT_DETACH).doing(doing)
 }
 
-/// Adds pseudo-terminals, links to the standard streams, and a folder for
-/// [`scratch`](crate::namespace::scratch) to the devices of [`mount_devices`].
+/// Adds pseudo-terminals, links to the standard streams, and a folder for [`scratch`] to the devices of
+/// [`mount_devices`].
 pub fn complete_devices() -> Result<()> {
     let doing = || "completing /dev".into();
     for folder in ["/dev/shm", "/dev/pts"] {
@@ -61,7 +61,7 @@ pub fn complete_devices() -> Result<()> {
 }
 
 /// Mounts this kernel's devices on `/dev`, instead of the host's devices that the root file system shows.
-/// This changes which folder [`scratch`](crate::namespace::scratch) returns.
+/// This changes which folder [`scratch`] returns.
 pub fn mount_devices() -> Result<()> {
     mount_new("devtmpfs", "/dev", None).doing(|| "mounting devices on /dev".into())
 }
