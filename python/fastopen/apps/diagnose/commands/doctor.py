@@ -19,6 +19,7 @@ from fastopen.cli.output import EXIT_MACHINE, console, print_json
 from fastopen.cli.shared_options import JsonOption
 from fastopen.common.errors import MachineError
 from fastopen.common.phrases import plural
+from fastopen.common.units import on_off
 from fastopen.engines import check_program, find_program, kernels, program_version
 from fastopen.engines.host import default_parallel
 from fastopen.engines.kernels.recipe import is_outdated
@@ -98,7 +99,7 @@ def _fast_open() -> Iterator[Check]:
     value = int(text)
     both = value | CLIENT | SERVER
     bits = {"clients": CLIENT, "servers": SERVER}
-    ends = ", ".join(f"{who} {'on' if value & bit else 'off'}" for who, bit in bits.items())
+    ends = ", ".join(f"{who} {on_off(bool(value & bit))}" for who, bit in bits.items())
     on = "" if value == both else f"; to turn both on, as root: sysctl -w net.ipv4.tcp_fastopen={both}"
     yield Check("TFO on this machine", True, f"{ends} (net.ipv4.tcp_fastopen is {value}{on})")
     hole = sysctl("net.ipv4.tcp_fastopen_blackhole_timeout_sec")
