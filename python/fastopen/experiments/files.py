@@ -11,7 +11,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import toml_file
 from fastopen.experiments.model import Experiment
 from fastopen.experiments.rigs import RigSpace, rig_space
-from fastopen.pages import missing
+from fastopen.pages import RECORDING_SUFFIXES, missing
 
 SUFFIX: Final = ".toml"
 
@@ -28,11 +28,11 @@ def load_experiment(name_or_path: str) -> Experiment:
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
-    path = Path(name_or_path)
-    if path.suffix not in ("", SUFFIX) and path.exists():
-        raise InputError("is a page, not an experiment", name_or_path, f"run fastopen run {name_or_path}")
-    if path.suffix == SUFFIX or "/" in name_or_path:
-        return read_experiment(path, find_pages=True)
+    if name_or_path.lower().endswith(RECORDING_SUFFIXES):
+        remedy = f"run fastopen run {name_or_path}"
+        raise InputError("is a recording of a page, not an experiment", name_or_path, remedy)
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        return read_experiment(Path(name_or_path), find_pages=True)
     remedy = nearest(name_or_path, packaged, f"use one of {', '.join(packaged)}, or the path of a TOML file")
     raise InputError("no such file and no packaged experiment of that name", name_or_path, remedy)
 
