@@ -43,6 +43,7 @@ class StoredEngine:
         self._engine = engine
         self.store = store
         self.maker = maker
+        self._digests: dict[str, str] = {}
 
     @property
     def parallel(self) -> int:
@@ -51,10 +52,10 @@ class StoredEngine:
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
         missing: list[Job] = []
         decided: dict[str, tuple[str, ...]] = {}
-        digests = bodies_digests(bodies)
+        self._digests |= bodies_digests({page: bodies[page] for page in bodies.keys() - self._digests.keys()})
         for job in jobs:
             if can_be_stored(job):
-                of_job = decided_by(job, self.maker, digests.get(job.page.name, ""))
+                of_job = decided_by(job, self.maker, self._digests.get(job.page.name, ""))
                 if (events := self._found(key_of(of_job), job)) is not None:
                     yield from events
                     continue
