@@ -19,7 +19,15 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 import fastopen
-from fastopen.cli.help import TopicCommand, UsageError, arrange, placeholder, show_placeholders, without_types
+from fastopen.cli.help import (
+    TopicCommand,
+    UsageError,
+    arrange,
+    placeholder,
+    refuse_repeated_options,
+    show_placeholders,
+    without_types,
+)
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
 from fastopen.common.errors import InputError, nearest
 from fastopen.common.pydantic_errors import input_error
@@ -113,6 +121,7 @@ class _OnDemand(UserDict[str, Any]):
             self.data[name] = _made(name)
             for command in {id(one): one for one in (self.data[name], *_parts(self.data[name]))}.values():
                 without_types(command)
+                refuse_repeated_options(command)
         mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
         for command in _parts(self.data[name]):
             command.rich_markup_mode = mode

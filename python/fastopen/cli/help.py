@@ -118,9 +118,8 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
 
 
 def without_types(command: Any) -> None:
-    """Make the command's help and errors show placeholders instead of names of Python types, and refuse
-    options that are given twice. Click would ignore all values but the last."""
-    own, parsed, made = command.get_help_option, command.parse_args, command.make_parser
+    """Make the command's help and errors show placeholders instead of names of Python types."""
+    own, parsed = command.get_help_option, command.parse_args
 
     def parse_args(ctx: Any, args: list[str]) -> Any:
         try:
@@ -133,6 +132,14 @@ def without_types(command: Any) -> None:
         option = own(ctx)
         show_placeholders([option])
         return option
+
+    command.get_help_option, command.parse_args = help_option, parse_args
+    show_placeholders(command.params)
+
+
+def refuse_repeated_options(command: Any) -> None:
+    """Make the command refuse options with a value that are given twice. Click would use the last value."""
+    made = command.make_parser
 
     def make_parser(ctx: Any) -> Any:
         parser = made(ctx)
@@ -150,8 +157,6 @@ def without_types(command: Any) -> None:
         return parser
 
     command.make_parser = make_parser
-    command.get_help_option, command.parse_args = help_option, parse_args
-    show_placeholders(command.params)
 
 
 def show_placeholders(params: Sequence[Any]) -> None:
