@@ -18,7 +18,7 @@ SamplesOption = Annotated[
         "--repeats",
         "-n",
         min=1,
-        help="Samples of each load, of which the median counts; 1 loads without variation.",
+        help="Samples of each load; their median counts. 1 loads without variation.",
     ),
 ]
 

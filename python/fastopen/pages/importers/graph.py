@@ -179,8 +179,8 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET of a URL of which a GET is in `others`. Then it belongs to
-        another visit."""
+        """Return True if the exchange is a GET, and `others` contain a GET of the same URL. Then it belongs
+        to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

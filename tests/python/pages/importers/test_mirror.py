@@ -11,6 +11,7 @@ import pytest
 
 from fastopen.common.errors import InputError
 from fastopen.pages import ImportedPage, load_pages
+from fastopen.pages.importers.mirror import holds
 from pages.sites import INITIATORS, ROOT, initiators, site
 from places import SHARED
 
@@ -152,6 +153,14 @@ def test_a_symbolic_link_out_of_the_mirror_is_not_followed(tmp_path: Path, name:
     (tmp_path / "my" / name).symlink_to(tmp_path / "secret")
     (found,) = load_pages([tmp_path / "my"], max_unpacked=2000 * 512)
     assert initiators(found) == EXPECTED
+
+
+def test_a_folder_with_only_a_link_out_of_it_is_no_mirror(tmp_path: Path) -> None:
+    write(tmp_path, "secret/b.test/one.png", b"...")
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "b.test").symlink_to(tmp_path / "secret" / "b.test")
+    assert holds(tmp_path / "secret")
+    assert not holds(tmp_path / "my")
 
 
 def test_folders_of_a_mirror_cost_work(tmp_path: Path) -> None:
