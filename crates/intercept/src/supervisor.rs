@@ -168,9 +168,10 @@ impl Supervisor {
         let with_fast_open = match tcp::set_fastopen_connect(&socket) {
             // The socket is not in TCP_CLOSE: a program may call connect again to get an earlier result.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(()),
-            // Fast Open is off, but an observer also reports connections without it.
+            // Fast Open is off, but an observer also reports connections without it. The kernel also refuses
+            // to send with `MSG_FASTOPEN`, so only `connect` connects.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && self.observer.is_some() => {
-                if self.open.contains_key(&cookie) {
+                if call.number != libc::SYS_connect || self.open.contains_key(&cookie) {
                     return Ok(());
                 }
                 false

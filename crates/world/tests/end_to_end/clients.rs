@@ -58,6 +58,30 @@ fn any_command_saves_a_round_trip_for_each_of_its_connections() {
 }
 
 #[test]
+fn a_command_that_sends_with_msg_fastopen_has_one_connection_with_fast_open_on_and_off() {
+    // Without Fast Open, the kernel refuses `sendto`, and the client connects another socket.
+    let script = "from socket import *
+head, peer = b'GET / HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n', ('a.test', 80)
+one = socket()
+try:
+    one.sendto(head, MSG_FASTOPEN, peer)
+except OSError:
+    one = create_connection(peer)
+    one.sendall(head)
+while one.recv(9999):
+    pass";
+    let client = json!({"client": {"kind": "command", "command": ["python3", "-c", script]}});
+    let job = with(job(&page(&[root(5000)]), &network(20_000), &["tcp", "warm"]), client);
+    for run in on_each_engine(&job) {
+        let found = ["tcp", "warm"].map(|arm| {
+            let load = run.valid(arm);
+            (list(&load["connections"]).len(), with_syn_data(load, "client"))
+        });
+        assert_eq!(found, [(1, 0), (1, 1)], "{run}");
+    }
+}
+
+#[test]
 fn the_origins_record_the_requests_of_a_command() {
     let job = with(job(&three(), &network(100_000), &["tcp"]), bash(FETCH, &ALL));
     for run in on_each_engine(&job) {
