@@ -419,8 +419,8 @@ impl TcpSample {
         }
     }
 
-    /// Returns true if both samples are equal, except that their times may differ.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    /// Returns true if the samples differ at most in their times.
+    pub fn equals_except_time(&self, other: &Self) -> bool {
         Self { at_ns: other.at_ns, ..*self } == *other
     }
 }

@@ -1,4 +1,5 @@
-//! Sets the clocks for jobs and loads, and returns the settings that differ between real and virtual time.
+//! Applies the differences between the engines `host` (real time) and `virtual` (the virtual time of a
+//! User-Mode Linux kernel): sets the clocks for jobs and loads, and returns the settings that differ.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,7 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Interval between a browser's simultaneous requests in virtual time, about the same as in a real browser.
+/// Interval in virtual time between requests that a browser makes at once, about as long as in real time.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,
@@ -42,7 +43,8 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// In virtual time, sets the clocks for a job. `recorded` is true if the job has recorded bodies.
+/// In virtual time, sets the clocks for a job; in real time, does nothing. `recorded` is true if the job has
+/// recorded bodies, which need a later date than other jobs.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),
@@ -58,7 +60,7 @@ pub fn begin_at(seconds: i64) -> Result<()> {
     init::set_wall_clock(seconds)
 }
 
-/// Returns the minimum interval at which the driver continues a browser's paused requests; 0 in real time.
+/// Returns the minimum interval at which Chromium's driver continues paused requests; 0 in real time.
 pub fn request_spacing(engine: Engine) -> Duration {
     match engine {
         Engine::Host => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Describes why a job failed: the fault, a message and a remedy.
+//! Defines this program's error: its fault, which decides the exit code, a message and a remedy.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ const ALLOW_NAMESPACES: &str = "allow them:\n  \
     old Debian: sudo sysctl -w kernel.unprivileged_userns_clone=1\n  \
     containers: allow unshare in the seccomp profile";
 
-/// The reason why a job could not be run.
+/// The reason why a job or another mode of the program could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -34,7 +34,8 @@ impl Failure {
         Self { fault, message: message.into(), remedy: String::new() }
     }
 
-    /// Creates the failure of a program that could not be started under interception, at this place of a job.
+    /// Creates the failure to start a program with its connections intercepted. The message begins with
+    /// `place`: the job's key that names the program, or the operation.
     pub fn intercepting(place: &str, error: &fastopen_intercept::Error) -> Self {
         let message = format!("{place}: {error}");
         Self { fault: Fault::Machine, message, remedy: error.remedy().into() }
@@ -62,8 +63,8 @@ impl Failure {
 
 /// Converts the error of a `Result` to a [`Failure`].
 pub trait Blame<T> {
-    /// Converts the error to a failure of kind `fault`, whose message is `doing` (the failed operation) and
-    /// the error. For `Fault::Machine`, adds the remedy of an [`io::Error`] if `remedy_of` knows one.
+    /// Converts the error to a [`Failure`] whose message is `doing` (the failed operation) and the error. For
+    /// `Fault::Machine`, adds the remedy of an [`io::Error`] if [`remedy_of`] has one.
     fn blame(self, fault: Fault, doing: impl Display) -> Result<T, Failure>;
 }
 

@@ -1,4 +1,5 @@
-//! Builds the world of a job, runs the job's client there, and reports the results as records.
+//! Library of the program `fastopen-world`: builds the world of a job (an emulated network with origin
+//! servers), runs the job's client there, and writes the results as records.
 
 #![allow(missing_docs, reason = "only this package's program and benchmark use the library")]
 

@@ -121,9 +121,9 @@ def test_the_table_says_what_came_out_of_the_cache_and_what_nobody_knows() -> No
 
 
 def test_a_screenshot_that_failed_is_said_with_its_reason() -> None:
-    results, _, _ = repeat_run(screenshot_png=None, screenshot_error="there is no picture")
-    assert "3 loads have no screenshot: there is no picture." in printed(results)
-    assert results_document(results)["cells"][0]["screenshots_missing"] == ["there is no picture"]
+    results, _, _ = repeat_run(screenshot_png=None, screenshot_error="the browser returned no picture")
+    assert "3 loads have no screenshot: the browser returned no picture." in printed(results)
+    assert results_document(results)["cells"][0]["screenshots_missing"] == ["the browser returned no picture"]
     assert "no screenshot" not in printed(repeat_run()[0])
 
 

@@ -17,7 +17,7 @@ use crate::network::topology::Topology;
 
 const UDP_HEADER: usize = 8;
 
-/// A tap that counts the packets of each QUIC connection in a load.
+/// A packet tap at the client's interface, which counts the packets of each QUIC connection in a load.
 pub struct ClientTap {
     tap: RefCell<Tap>,
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
@@ -39,7 +39,7 @@ impl From<Passed> for QuicEnd {
 }
 
 impl ClientTap {
-    /// Returns true if a job needs a tap, because it has an external client and QUIC.
+    /// Returns true if a job needs this tap: its client is an external program, and a host uses QUIC.
     pub fn is_needed(job: &Job) -> bool {
         job.client.kind.capabilities().is_foreign && job.quic().is_some()
     }
@@ -48,7 +48,7 @@ impl ClientTap {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }
 
-    /// Discards the packets and counts from the time before the load.
+    /// Discards earlier packets and counts. Call this when a load begins.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();

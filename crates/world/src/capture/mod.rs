@@ -1,4 +1,4 @@
-//! Captures the packets of a load at the interfaces of both ends.
+//! Captures the packets of a load at the interfaces of the client and the origins, as a pcapng file.
 
 pub mod client_tap;
 pub mod pcapng;
@@ -43,12 +43,12 @@ impl Capture {
         Ok(Self { client: RefCell::new(client), origins: RefCell::new(origins), keys: Arc::default() })
     }
 
-    /// Returns the collector to which TLS connections write their secrets.
+    /// Returns the collector of TLS secrets, to which the origins' connections write them.
     pub fn keys(&self) -> Arc<KeyLines> {
         self.keys.clone()
     }
 
-    /// Discards the packets and TLS secrets from the time before the load.
+    /// Discards earlier packets and TLS secrets. Call this when a load begins.
     pub fn begin_load(&self) {
         self.client.borrow_mut().clear();
         self.origins.borrow_mut().clear();
@@ -82,7 +82,8 @@ impl Capture {
     }
 }
 
-/// Returns how many frames a tap keeps: about twice the page's segments and ACKs (one ACK for two segments).
+/// Returns how many frames a tap should keep for a load of the job: about twice the segments and ACKs that
+/// the page needs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes)
         .saturating_sub(job.network.ip.preferred().header_bytes() + 32)

@@ -46,8 +46,8 @@ pub struct Interface {
     pub dropped: u32,
 }
 
-/// Returns a pcapng file that ends at `end_unix_ns`, with a comment, the names of addresses, TLS secrets
-/// (`key_log`), and the packets in the order of their timestamps.
+/// Returns the bytes of a pcapng file: the comment, the names of addresses, TLS secrets (`key_log`), and the
+/// packets of all interfaces in the order of their timestamps. The capture ended at `end_unix_ns`.
 pub fn file(
     comment: &str,
     names: &[(IpAddr, &str)],
@@ -147,7 +147,7 @@ fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option or a name record. Cuts its value off after 65,535 bytes, because lengths have 16 bits.
+/// Writes an option or a name record. Truncates its value to 65,535 bytes, because lengths have 16 bits.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());

@@ -22,7 +22,7 @@ pub type Samples = BTreeMap<FourTuple, Vec<TcpSample>>;
 /// Maximum number of samples of a load. If a trace has more, every second sample is removed, because the
 /// reader limits the length of records (`MAX_RECORD_BYTES` of python/fastopen/runs/limits.py).
 const MOST: usize = 40_000;
-/// Minimum and maximum in nanoseconds of the initial sampling interval, which is a twentieth of the RTT.
+/// Bounds in nanoseconds of the first sampling interval, which is a twentieth of the RTT within the bounds.
 const INTERVAL_NS: (u64, u64) = (1_000_000, 10_000_000);
 
 /// A running trace of the origins' connections. Dropping it ends the trace.
@@ -62,7 +62,8 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples the sockets until `stop` is woken.
+/// Samples the open sockets every `interval_ns` until `stop` is woken, and returns the samples. Doubles the
+/// interval each time that there are too many samples.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut kept = Kept::default();
     let mut next_ns = monotonic_ns();
@@ -85,6 +86,7 @@ fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns
     }
 }
 
+/// The samples so far, and their number.
 #[derive(Default)]
 struct Kept {
     samples: Samples,
@@ -94,13 +96,13 @@ struct Kept {
 impl Kept {
     fn add(&mut self, four_tuple: FourTuple, sample: TcpSample) {
         let of_connection = self.samples.entry(four_tuple).or_default();
-        if of_connection.last().is_none_or(|last| !last.says_the_same_as(&sample)) {
+        if of_connection.last().is_none_or(|last| !last.equals_except_time(&sample)) {
             of_connection.push(sample);
             self.count += 1;
         }
     }
 
-    /// Removes every second sample of each connection, starting with its second one.
+    /// Removes the second, fourth, sixth and so on of each connection's samples.
     fn thin_out(&mut self) {
         for of_connection in self.samples.values_mut() {
             let mut number = 0;

@@ -14,7 +14,7 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, how_ended};
 
-/// A client that runs a command line. The job must have a client command.
+/// A client that runs the command line `client.command` of the job.
 #[derive(Default)]
 pub struct CommandLine {
     /// The folder of the earlier visit, which the next load uses; None if there was no visit.
@@ -28,7 +28,7 @@ struct Run {
     /// The time at which the program was executed.
     start_ns: u64,
     end_ns: u64,
-    /// The reason why the page was not loaded; None if it was.
+    /// The reason why the load failed (exit code, signal or timeout); None if it succeeded.
     unfinished: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl UserAgent for CommandLine {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;
         let opened = run.watch.connections(None);
-        let opened = opened.blame(Fault::Machine, "reading the kernel's word on the client's connections");
+        let opened = opened.blame(Fault::Machine, "reading the client's connections from the kernel");
         // Older kernels of the virtual engine do not report the connections.
         let remedy = || "with the virtual engine, run fastopen kernel build".into();
         let opened = opened.map_err(|failure| Failure { remedy: remedy(), ..failure })?;

@@ -32,16 +32,15 @@ pub mod tls;
 /// The job of a load, and the parts of its world that a client needs.
 pub struct Loading<'a> {
     pub job: &'a Job,
-    /// The policy of the page scheduler. The loader follows all of it. Chromium's driver uses only its
-    /// `processing_scale`. For other clients, synthetic bodies are generated from the same job policy: its
-    /// phases and processing times.
+    /// The job's policy for the order and times of requests. The loader follows it. Chromium's driver uses
+    /// only `processing_scale`.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
     pub hosts: &'a BTreeMap<String, Addresses>,
     pub link: &'a LinkConfig,
-    /// True if the load uses Fast Open: the loader sets `TCP_FASTOPEN_CONNECT`, and the sysctl of its
-    /// namespace is set as the job requests.
+    /// True if the load uses Fast Open, so that the loader must set `TCP_FASTOPEN_CONNECT`. The sysctl of the
+    /// client's namespace is set already.
     pub fastopen: bool,
     /// The `Date` header of the page's first resource, if it was recorded.
     pub recorded_date: Option<&'a str>,
@@ -50,7 +49,7 @@ pub struct Loading<'a> {
     pub tls: Option<Arc<ClientConfig>>,
     /// The loader's QUIC client with its session tickets; None if no host speaks HTTP/3.
     pub quic: Option<QuicClient>,
-    /// Counts the QUIC packets of an external client at its interface.
+    /// Counts the QUIC packets of an external client; None without such a client or without QUIC.
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
@@ -112,14 +111,14 @@ pub struct Loaded {
 
 /// The client of a world (user agent, RFC 9110 section 3.5). Its methods must run in the client's namespace.
 pub trait UserAgent {
-    /// Makes the earlier visit, which leaves session tickets and, for a repeat view, a cache for the next
-    /// load. Does nothing for a client that keeps neither.
+    /// Visits the page before the measured load, so that the client has session tickets and, for a repeat
+    /// view, a filled cache. Does nothing for a client that keeps neither.
     fn visit(&mut self, _: &Loading) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Loads the page once. Calls `after` once, when the load is over, while sockets and counters are as the
-    /// load left them. A failed load is not an error.
+    /// Loads the page once. Calls `after` once, when the load is over but its sockets are still open, so that
+    /// the world can read them. A page that fails to load is not an error: see [`Loaded::unfinished`].
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 

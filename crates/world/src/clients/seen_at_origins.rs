@@ -1,4 +1,5 @@
-//! Determines the results of an external client's load from the origins' log and from interception.
+//! Determines the results of a load by an external client, which reports none: from the log of the origins,
+//! and from the connections that interception observed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,12 +12,13 @@ use crate::capture::client_tap::{ClientTap, Passed};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, RequestRecord, SeenAt, TlsRecord};
 
-/// The status code for requests that match no resource of the page.
+/// The status code with which origins answer requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
-/// The status code if a cached response is still valid (RFC 9110 section 15.4.5).
+/// The status code with which origins confirm a cached response (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
-/// Returns the results of a load, from the origins' log and the connections that interception reported.
+/// Returns the results of a load that began at `start_ns`, from the origins' log and the connections that
+/// interception reported (`opened`).
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::contract::TlsRecord;
 
-/// Timeout of the earlier visit to each host, over an unshaped link.
+/// Timeout for fetching the session tickets of one host, over an unshaped link.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is

@@ -1,4 +1,4 @@
-//! `--check`: tests whether this machine can build a world, by building one.
+//! `--check`: tests if this machine can build a world, by building a small one. `fastopen doctor` runs this.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ fn small_world() -> Check {
             (true, detail, String::new())
         }
         (Ok(()), _) => {
-            (false, invalid.join("; "), "this kernel's TCP Fast Open does not work as RFC 7413 has it".into())
+            (false, invalid.join("; "), "this kernel's TCP Fast Open does not work as in RFC 7413".into())
         }
     };
     Check { name: "world", ok, detail, remedy }

@@ -18,10 +18,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Target;
 use crate::network::addresses::{Prefix, client_address};
 
-/// Number of the flood's first address, which is an argument of [`client_address`].
+/// Number of the first client address from which the flood comes ([`client_address`]).
 const FIRST_ADDRESS: u16 = 0xfe00;
-/// Count of the flood's addresses. A kernel keeps the cookies of at most six clients for one server, because
-/// `TCP_METRICS_RECLAIM_DEPTH` limits the list that `tcp_metrics` has for each server's address.
+/// Number of addresses from which the flood comes. A kernel keeps the cookies of at most six clients for one
+/// server, because `TCP_METRICS_RECLAIM_DEPTH` limits the list that `tcp_metrics` has for each server.
 const ADDRESSES: u16 = 4;
 /// Linux's `IPPROTO_RAW`: the sender writes the IP header.
 const RAW: i32 = 255;
@@ -32,11 +32,12 @@ const PORTS: u64 = 64_000;
 /// Maximum time between two checks of the flag that stops the flood, in nanoseconds.
 const CHECK_NS: u64 = 100_000_000;
 
+/// Returns the addresses from which the flood comes.
 pub fn addresses(ip: Version) -> impl Iterator<Item = IpAddr> {
     (0..ADDRESSES).map(move |number| client_address(ip, FIRST_ADDRESS + number))
 }
 
-/// Returns the part of the client's network with the flood's addresses, which differ only in the last byte.
+/// Returns a prefix of the client's network that contains [`addresses`] and no address of other clients.
 pub fn network(ip: Version) -> Prefix {
     let prefix_length = match ip {
         Version::V4 => 24,
@@ -53,6 +54,7 @@ pub struct Source {
     pub cookie: Option<Vec<u8>>,
 }
 
+/// A running flood.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,

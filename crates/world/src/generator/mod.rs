@@ -1,5 +1,6 @@
-//! Generates load in one thread, which runs in the client's namespace. Transactions begin when they are due,
-//! independently of earlier ones (open loop), or one after another for each client (closed loop).
+//! Puts a server under load with transactions (a connection, a request, its response), from one thread in the
+//! client's namespace. Transactions begin when they are due, independently of earlier ones (open loop), or
+//! one after another for each client (closed loop).
 //!
 //! The latency of a transaction counts from the time when it was due, so that a stalled generator or server
 //! does not hide the waiting time of later transactions (coordinated omission).
@@ -27,7 +28,7 @@ const MOST_AT_ONCE: usize = 20_000;
 const DRAIN_NS: u64 = 10_000_000_000;
 /// Maximum number of events of one `epoll_wait`.
 const EVENTS: usize = 256;
-/// The epoll token of the timer. Other tokens are indices of `under_way`.
+/// The epoll token of the timer. Other tokens are indices in [`Generator::under_way`].
 const TIMER: u64 = u64::MAX;
 
 /// A server and a request to it.
@@ -54,7 +55,8 @@ pub struct Load {
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Runs the load, and returns its outcome. Calls `halfway` once, after half of the duration.
+/// Runs the load, waits for the last transactions to end, and returns the outcome. Calls `halfway` once,
+/// after half of the duration.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -243,14 +245,14 @@ fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
 /// `TFO_COOKIE_UNAVAILABLE` of include/uapi/linux/tcp.h: the client had no cookie, which is not a fallback.
 const COOKIE_UNAVAILABLE: u8 = 1;
 
-/// Returns the values that a histogram contains, rounded down to four significant digits, and their counts.
-pub fn occurred(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
+/// Returns the values in a histogram, rounded down to its significant digits, each with its count.
+pub fn counted_values(histogram: &Histogram<u64>) -> Vec<[u64; 2]> {
     let counted = histogram.iter_recorded();
     counted.map(|one| [histogram.lowest_equivalent(one.value_iterated_to()), one.count_at_value()]).collect()
 }
 
 /// Returns the `most` most frequent failures (or all, if there are fewer), each with its count.
-pub fn commonest(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
+pub fn most_frequent(failures: &BTreeMap<String, u64>, most: usize) -> BTreeMap<String, u64> {
     let mut sorted: Vec<_> = failures.iter().map(|(what, count)| (what.clone(), *count)).collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     sorted.into_iter().take(most).collect()

@@ -1,4 +1,5 @@
-//! Performs one transaction: opens a connection, sends the request, reads the response and the server's FIN.
+//! Performs a transaction of the generator: opens a connection, sends the request, and reads the response
+//! and the server's FIN.
 
 use std::io;
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ pub(super) enum Progress {
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens a connection from this address and port. `epoll` reports the socket's events with `token`.
+    /// Opens a connection from address and port `from`. `epoll` reports the socket's events with `token`.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -90,7 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server closed the connection: answered, or wrong response.
+    /// Returns the state after the server has closed the connection: the expected response, or a wrong one.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);

@@ -19,7 +19,7 @@ use crate::network::topology::Topology;
 /// timers of a load have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
-/// Number of the flows' client address and of their origin address. No load or page uses this number.
+/// Number of the client address and of the origin address that the flows use. No load or page uses it.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
 /// Size of each write and each read, in bytes.
@@ -38,7 +38,7 @@ impl CrossTraffic {
         asked.iter().map(flow).collect::<Result<_>>().map(Self)
     }
 
-    /// Returns for each flow the number of bytes that the receiver's kernel has received in order.
+    /// Returns the number of bytes that the kernels of the flows' receivers have received in order so far.
     pub fn moved(&self) -> CrossRecord {
         let bytes = |way| {
             let received = |flow: &Flow| tcp::info(&*flow.receiver).map_or(0, |info| info.bytes_received);

@@ -1,4 +1,4 @@
-//! Describes a link: its directions, additional delays of hosts, and a middlebox.
+//! Defines the configuration of a link: its directions, additional delays of hosts, and a middlebox.
 
 use std::net::IpAddr;
 
@@ -26,12 +26,12 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the minimum delay of a packet from the client to an address.
+    /// Returns the smallest delay of a packet from the client to an address, without queueing.
     pub fn uplink_delay_ns(&self, address: IpAddr) -> Nanos {
         self.up.delay + self.extra_delay_of(address)
     }
 
-    /// Returns the minimum delays of a packet from the client to an address, and back.
+    /// Returns the smallest delays of a packet from the client to an address, and back, without queueing.
     pub fn delays_ns(&self, address: IpAddr) -> (Nanos, Nanos) {
         let up = self.uplink_delay_ns(address);
         (up, up - self.up.delay + self.down.delay)

@@ -16,10 +16,10 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::Topology;
 
-/// Number of the origin address that probes use. It is above the maximum number of hosts of a page.
+/// Number of the origin address to which probes go, above the numbers of a page's hosts.
 const PROBE_ORIGIN: u16 = 64_000;
 const PORT: u16 = 9;
-/// Size of the TCP header of a SYN or SYN-ACK with Linux's options (MSS, SACK, timestamps, window scaling).
+/// Bytes of the TCP header of a SYN or SYN-ACK with Linux's options (MSS, SACK, timestamps, window scaling).
 const SYN_HEADER: u64 = 40;
 const HANDSHAKES: u64 = 5;
 const UDP_HEADER: u64 = 8;

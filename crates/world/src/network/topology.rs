@@ -270,9 +270,9 @@ impl Topology {
         Ok(Some(routers))
     }
 
-    /// Makes programs look up addresses of the world's versions of IP. For IPv4, adds an address to the
-    /// client's interface; for IPv6, the interface already has one. For IPv6, adds a default route, because
-    /// Chromium looks up IPv6 addresses only if it has a route to the Internet.
+    /// Makes the client look connected, because otherwise its programs would skip DNS lookups for a version
+    /// of IP. For IPv4, adds an address to the client's interface, as IPv6 has already. For IPv6, adds a
+    /// default route, because Chromium looks up IPv6 addresses only if it has a route to the Internet.
     pub fn show_connectivity(&self) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         self.ip.all().iter().try_for_each(|version| match version {
@@ -281,7 +281,7 @@ impl Topology {
         })
     }
 
-    /// Sets the client's address of each version for its next connections.
+    /// Sets the addresses, one of each version of IP, from which the client opens its next connections.
     pub fn set_client_address(&self, addresses: Addresses) -> Result<()> {
         let mut routes = self.client_routes.borrow_mut();
         for address in addresses.iter() {
@@ -317,7 +317,8 @@ impl Topology {
         self.client_routes.borrow_mut().set_silent(part, true)
     }
 
-    /// Sets the use of Fast Open by both ends, and ends the pause of an end that suspects a black hole.
+    /// Sets the use of Fast Open by both ends. An end that has paused Fast Open because it suspects a black
+    /// hole resumes it.
     pub fn set_fastopen(&self, used: FastOpenUse) -> Result<()> {
         let Tcp { client_fastopen, listener_fastopen, blackhole_timeout_s, .. } = self.tcp;
         let (client, listener) = match used {

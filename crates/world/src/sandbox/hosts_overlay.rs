@@ -23,8 +23,8 @@ impl HostsOverlay {
     const AUTHORITIES: &'static str = "/etc/ssl/certs/ca-certificates.crt";
 
     /// Mounts the files, then looks up each name in the hosts file as a check. `resolver` is the address of
-    /// the resolver that programs query, and true if they query it over TCP. Without a resolver, the hosts
-    /// file contains all names. Programs trust only the `authority`, if there is one.
+    /// the resolver for programs to query, and true to query it over TCP. Without a resolver, the hosts file
+    /// contains all names. With an `authority`, programs trust only this one.
     pub fn mount(
         hosts: &BTreeMap<String, Addresses>,
         authority: Option<&Authority>,
@@ -60,7 +60,7 @@ impl HostsOverlay {
             // A host that is an IP address needs no lookup.
             if is_name(host) && found.is_none_or(|found| found.ip() != *address) {
                 let found = found.map_or("nothing".to_owned(), |found| found.ip().to_string());
-                let message = format!("{host} is known inside as {found} instead of {address}");
+                let message = format!("the world resolves {host} to {found} instead of {address}");
                 return Err(Failure::new(Fault::World, message));
             }
         }
@@ -93,8 +93,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
     named
 }
 
-/// Returns the names that `host` answers to: its own, its alias if bodies use aliases, and, if bodies are
-/// recorded, the names with another first digit that are not hosts of the page.
+/// Returns the names for the certificate of `host`: its own, its alias if bodies use aliases, and, if bodies
+/// are recorded, the names with another first digit that are not hosts of the page.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {

@@ -1,5 +1,5 @@
-//! Sets up external programs in a world. Each gets an environment, a writable folder, and a file for its
-//! output, whose last lines are quoted in errors.
+//! Prepares the external programs of a world (clients and servers). Each gets an environment, a writable
+//! folder, and a file for its output, whose last lines are quoted in errors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

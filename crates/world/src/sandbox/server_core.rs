@@ -52,15 +52,15 @@ impl ServerCore {
         }
     }
 
-    /// Returns how the core has spent its time so far, and the CPU time of the server's threads in
-    /// nanoseconds. `foreign` is true for an external server, and false for the built-in origins.
+    /// Returns the time that the core has spent in each state so far, and the CPU time in nanoseconds of the
+    /// server's threads: those of an external server if `foreign` is true, else of the built-in origins.
     pub fn used(&self, foreign: bool) -> io::Result<(CoreTime, u64)> {
         let own = std::process::id();
         let of_server = |pid, name: &str| if foreign { pid != own } else { pid == own && name == ORIGINS };
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns how the core was used between two results of [`Self::used`] that are `elapsed_ns` apart.
+    /// Returns the record of the core's use between two results of [`Self::used`], `elapsed_ns` apart.
     pub fn record(
         &self,
         origins: &NetNs,

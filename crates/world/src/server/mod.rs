@@ -123,7 +123,8 @@ impl Server {
         }
     }
 
-    /// Fails if the server does not listen. Gives listeners missing Fast Open queues if the job requests it.
+    /// Prepares a load: fails if the server no longer listens for all its hosts, and gives listeners without
+    /// a Fast Open queue one if the job requests it.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));
@@ -140,7 +141,7 @@ impl Server {
 
     fn problem(&self) -> Result<Option<Problem>, Failure> {
         let listening = self.sockets.listening().blame(Fault::Machine, "listing the server's sockets")?;
-        let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.is_of(*host));
+        let here = |host: &IpAddr| listening.iter().any(|one| one.port == PORT && one.accepts(*host));
         let missing: Vec<_> = self.hosts.iter().filter(|(_, address)| !here(address)).collect();
         let Some((host, address)) = missing.first() else { return Ok(None) };
         let ended = self.child.borrow_mut().try_wait().blame(Fault::Machine, "waiting for the server")?;
@@ -186,7 +187,7 @@ impl Drop for Server {
 /// The reason why a server does not listen for all its hosts.
 struct Problem {
     what: String,
-    /// Time after the server's start in which the problem may still go away.
+    /// Time after the server's start at which the problem becomes an error; it may go away before.
     timeout: Duration,
 }
 

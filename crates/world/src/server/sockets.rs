@@ -32,7 +32,7 @@ pub struct Listening {
 
 impl Listening {
     /// Returns true if the listener accepts connections to this address.
-    pub fn is_of(&self, address: IpAddr) -> bool {
+    pub fn accepts(&self, address: IpAddr) -> bool {
         // `::` also accepts IPv4, unless the program has set IPV6_V6ONLY.
         let takes_any = self.address.is_unspecified() && (self.address.is_ipv6() || address.is_ipv4());
         takes_any || self.address == address
@@ -112,8 +112,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`. If connections in `wanted` are missing, waits
-    /// up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
+    /// Adds `TCP_INFO` of destroyed connections to `evidence`, which keeps its own values. If connections in
+    /// `wanted` are missing, waits up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {

@@ -1,4 +1,5 @@
-//! Runs this program as PID 1 of the virtual engine's kernel. A folder of the host contains jobs and records.
+//! Runs this program as PID 1 of the virtual engine's kernel: reads the jobs from a folder of the host, runs
+//! them, and appends the records to a file there.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -31,7 +32,8 @@ pub fn channel() -> PathBuf {
     namespace::scratch().join(CHANNEL)
 }
 
-/// Prepares the system, runs `work` with the jobs' text and a writer of records, and powers off the kernel.
+/// Mounts the file systems, runs `work` with the JSON of the jobs and a writer of records, and powers off the
+/// kernel. `folder` is the host's folder with the jobs.
 pub fn run(folder: &str, work: impl FnOnce(&[u8], Emit) -> i32) -> ! {
     process::tune_malloc();
     match prepare(folder) {

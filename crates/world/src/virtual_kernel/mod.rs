@@ -46,9 +46,10 @@ const COMMAND_SILENCE_S: u64 = 600;
 pub const COMMAND_BYTES: u64 = 1 << 30;
 /// Minimum rate at which a kernel must make connections for transactions, per second of real time.
 const CONNECTIONS_A_SECOND: u64 = 200;
-/// Maximum time for which a program in the kernel may compute without a system call.
+/// Maximum real time for which a program in the kernel may compute without a system call.
 const SPINNING: Duration = Duration::from_secs(10);
 
+/// A User-Mode Linux kernel that can be started.
 pub struct Kernel {
     pub program: PathBuf,
     /// Kernel arguments that this build needs beyond the common ones, such as `seccomp=on`.
@@ -393,7 +394,7 @@ impl Progress<'_> {
     }
 }
 
-/// Creates the host's folder for a kernel, with the jobs and an empty file for the kernel's records.
+/// Creates the folder for exchanging files with a kernel, with the jobs and an empty file for the records.
 fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
     let folder = PrivateFolder::make("fastopen-kernel-")?;
     let path = folder.path();

@@ -1,5 +1,5 @@
-//! Fetches the Fast Open cookies that an earlier visit would have left: cookies of all hosts for the client,
-//! and cookies of the origins for an external server in front of them.
+//! Fetches Fast Open cookies before a load, as if the client had visited all hosts earlier, and an external
+//! server had already connected to the origins behind it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -34,8 +34,8 @@ impl Servers {
         self.fetch(origins, one_per_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Opens a connection from `namespace` for each pair of a client address (None for the default address)
-    /// and a server address. The connection requests a cookie and is then reset.
+    /// Opens a connection from `namespace` for each pair of a source address (None for the default address)
+    /// and a server address. The connection requests a cookie, and is reset once the server has accepted it.
     fn fetch(
         &self,
         namespace: &NetNs,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
 
-/// The observations of a load, which are judged after a fault is injected.
+/// The observations of a load into which a fault is injected, before the evidence is checked.
 pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
@@ -18,7 +18,7 @@ pub(super) struct Observed<'a> {
     pub timed: bool,
 }
 
-/// Injects a fault. Returns false if the fault cannot change anything in the load.
+/// A function that injects one kind of fault. Returns false if the load has nothing for the fault to change.
 type Fault = fn(&mut Observed) -> bool;
 
 /// All faults. The last one can be injected into every load with a complete response.
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects the fault with this number (modulo the number of faults), or the next one that the load allows.
+/// Injects fault `number` (modulo their count), or the next fault for which the load has something to change.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());
@@ -93,7 +93,7 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// Adds a query that no client sent to the resolver's count.
+/// Raises the resolver's count of queries for the first name, as if a query arrived that no client sent.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

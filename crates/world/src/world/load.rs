@@ -301,6 +301,7 @@ impl Servers {
     }
 }
 
+/// The TLS and QUIC settings of the client in one load.
 #[derive(Clone, Default)]
 struct ClientTls {
     /// Settings for the page's hosts; None in cleartext loads.
@@ -309,6 +310,7 @@ struct ClientTls {
     lookups: Option<Arc<ClientConfig>>,
 }
 
+/// A load whose client has its address, cookies and tickets.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
@@ -402,7 +404,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the change of each end's counters, without counters that did not change.
+/// Returns the growth of each end's counters from `before` to `after`, without unchanged counters.
 pub(super) fn growth(
     before: &BothEnds<Counters>,
     after: &BothEnds<Counters>,
@@ -413,7 +415,7 @@ pub(super) fn growth(
     BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
 }
 
-/// Adds the origins' records of the TLS handshakes to the connections.
+/// Adds the origins' view of the TLS handshakes, from their log, to the records of the connections.
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
@@ -441,7 +443,8 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds the resolver's counts to the lookups, and a lookup for each name that only the resolver has recorded.
+/// Adds the resolver's counts, from the origins' log, to the records of the lookups. Adds a record for each
+/// name for which only the resolver has seen a query.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
@@ -457,12 +460,13 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
+/// The observations of a load that is over.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
     ended_unix_ns: u64,
     loaded: Loaded,
-    /// The change of each end's counters, without counters that did not change.
+    /// The growth of each end's counters, without unchanged counters.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,

@@ -89,8 +89,9 @@ pub fn run(job: &Job, engine: Engine, write: Emit) -> Result<(), Failure> {
     write(&Record::End { job: job.id.clone(), loads: job.loads.len(), teardown_us })
 }
 
-/// The result of a function that ran in a world ([`with_world`]).
-pub struct Visited<T> {
+/// The results of [`with_world`].
+pub struct Ran<T> {
+    /// The value that the function returned.
     pub result: T,
     /// The packets of both ends, if the job requests them.
     pub packets: Option<Packets>,
@@ -106,7 +107,7 @@ pub fn with_world<T>(
     engine: Engine,
     serve: &ServeCommands,
     inside: impl FnOnce(Reaped) -> T,
-) -> Result<Visited<T>, Failure> {
+) -> Result<Ran<T>, Failure> {
     let world = World::build(job, engine, Some(serve))?;
     let topology = &world.network.topology;
     let encrypted = job.loads.iter().any(|load| load.transport.is_encrypted());
@@ -125,7 +126,7 @@ pub fn with_world<T>(
     let failed_servers = running.iter_mut().filter_map(serve_commands::Running::failure).collect();
     let packets = |capture: &Capture| capture.end_load(&job.id, &world.hosts, address, realtime_ns());
     let packets = world.capture.as_ref().map(packets).transpose()?;
-    Ok(Visited { result, packets, failed_servers })
+    Ok(Ran { result, packets, failed_servers })
 }
 
 /// A running world. Its fields drop in order: the servers before the network that they run in.
@@ -156,7 +157,7 @@ impl<'a> World<'a> {
         // In real time, a user's command may use as much memory as outside.
         let guarded = engine == Engine::Host && job.is_foreign() && serve.is_none();
         let serve = &serve.copied().unwrap_or_default();
-        let hosts = number_hosts(job, serve)?;
+        let hosts = assign_addresses(job, serve)?;
         let core = if job.has_transactions() { ServerCore::reserve(engine) } else { Ok(None) };
         let core = core.blame(Fault::Machine, "reserving a core for the server")?;
         let network = Network::build(job, engine, link_config(job, &hosts)?, core.as_ref())?;
@@ -184,7 +185,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network and reads its settings. `started` is the time at which the world's set-up began.
+    /// Measures the network, and returns the world's record. `started`: the time at which building it began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -408,8 +409,9 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Returns the addresses of each host of the page, and of each host that a command of `--serve` serves.
-fn number_hosts(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
+/// Assigns addresses to each host of the page, and to each host that a command of `--serve` serves. Fails if
+/// there are too many hosts.
+fn assign_addresses(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);
     for host in of_page.chain(serve.servers.iter().map(|command| command.host.clone())) {

@@ -69,8 +69,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns a sentence on the end of the server if it ended with an error; None if it runs or succeeded,
-    /// as the first process of a daemon does.
+    /// Returns a sentence that describes how the server ended with an error. None if the server still runs,
+    /// or ended without an error, as the first process of a daemon does.
     pub fn failure(&mut self) -> Option<String> {
         let status = self.status.or_else(|| self.process.try_wait().ok()?);
         let status = status.filter(|status| !status.success())?;
@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-/// Notes the status of a reaped process, if it was a server's.
+/// Stores the exit status of a process that was reaped elsewhere, if the process is one of these servers.
 pub fn note_reaped(servers: &mut [Running], process: u32, status: ExitStatus) {
     if let Some(server) = servers.iter_mut().find(|server| server.process.id() == process) {
         server.status = Some(status);

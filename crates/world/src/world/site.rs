@@ -1,4 +1,5 @@
-//! Builds the site that the origins of a world serve: the page's resources, in cleartext and over TLS.
+//! Builds the configuration of a world's origins: the page's resources in cleartext and over TLS, the TLS
+//! servers, and the resolver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +22,7 @@ use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
-/// Maps each host's address to the configuration of its TLS server.
+/// Returns the TLS configuration of each host, by address.
 fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,
@@ -67,7 +68,7 @@ fn names_transport(
     })
 }
 
-/// The synthetic pages for loads in cleartext and over TLS. Their URLs differ.
+/// The synthetic pages of a job: one for loads in cleartext and one for loads over TLS. Their URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
@@ -103,8 +104,8 @@ impl SyntheticPages {
     }
 }
 
-/// Returns the site of a job, in cleartext and, if a load is encrypted, over TLS. `keys` collects the secrets
-/// of TLS connections, and `resolver` is the resolver's address.
+/// Returns the configuration of a job's origins, with TLS if a load or the resolver uses it. `keys` collects
+/// the secrets of TLS connections, and `resolver` is the resolver's address (None: clients know addresses).
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,

@@ -1,4 +1,5 @@
-//! Prepares, runs and judges transactions with the server of a world.
+//! Runs the transactions of a job, which put the server of a world under load instead of loading a page, and
+//! checks their evidence.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +19,7 @@ use crate::evidence::Expectation;
 use crate::evidence::transactions::{Outcome, Seen, judge};
 use crate::failure::{Blame, Failure};
 use crate::generator::flood::{self, Flood, Source};
-use crate::generator::{self, Load, Target, commonest, occurred};
+use crate::generator::{self, Load, Target, counted_values, most_frequent};
 use crate::network::addresses::{CLIENT_ADDRESSES, client_address, client_addresses};
 use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
@@ -29,7 +30,7 @@ const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
 /// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
 const REST: Duration = Duration::from_millis(20);
-/// Maximum number of different kinds of failure in a record.
+/// Maximum number of different failure messages in a record.
 const FAILURES: usize = 10;
 /// A cookie that the server rejects, because no key generates it.
 const INVALID_COOKIE: [u8; 8] = *b"not made";
@@ -122,13 +123,13 @@ impl World<'_> {
             elapsed_us: outcome.elapsed_ns / 1000,
             answered,
             answered_over_us,
-            failures: commonest(&outcome.failures, FAILURES),
+            failures: most_frequent(&outcome.failures, FAILURES),
             syn_data,
             fallbacks,
             retransmits,
-            latency_us: occurred(&outcome.latency_us),
+            latency_us: counted_values(&outcome.latency_us),
             late,
-            lateness_us: occurred(&outcome.lateness_us),
+            lateness_us: counted_values(&outcome.lateness_us),
             generator_us: generator_ns / 1000,
             fastopen_queue,
             flood_syns,
@@ -158,10 +159,10 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed. Fails after a flood.
+    /// Restores the settings that earlier transactions may have changed. Fails if an earlier load had a flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
-            let message = "loads: none can follow a flood, because its half-open connections would count";
+            let message = "loads: no load can follow a flood, because its half-open connections would count";
             return Err(Failure::new(Fault::Input, message));
         }
         self.settle()?;

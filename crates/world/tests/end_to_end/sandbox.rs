@@ -318,7 +318,7 @@ fn a_page_in_chromium_cannot_take_more_memory_than_a_process_may_have() {
     let Some(load) = load_in_chromium(html) else { return };
     let detail = load["invalid"][0]["detail"].as_str().unwrap_or_default();
     let reasons =
-        ["the page went on to http://refused.test/", "the page crashed in the browser", "out of memory"];
+        ["the page navigated to http://refused.test/", "the page crashed in the browser", "out of memory"];
     assert!(reasons.iter().any(|reason| detail.starts_with(reason)), "{detail}: {load:#}");
 }
 
@@ -334,9 +334,9 @@ fn dialogs_are_answered_at_once_and_counted() {
 #[test]
 fn a_page_that_misbehaves_ends_its_load_with_the_reason() {
     for (script, reason) in [
-        ("location.reload()", "the page went on to http://a.test/"),
-        ("location = 'http://other.test/'", "the page went on to http://other.test/"),
-        ("location = 'about:blank'", "the page went on to about:blank"),
+        ("location.reload()", "the page navigated to http://a.test/"),
+        ("location = 'http://other.test/'", "the page navigated to http://other.test/"),
+        ("location = 'about:blank'", "the page navigated to about:blank"),
         ("window.open('http://a.test/other')", "the page opened a window with http://a.test/other"),
         (
             "for (let i = 0; i < 20000; i++) new Image().src = '/' + i",
@@ -357,5 +357,5 @@ fn pages_that_misbehave_in_virtual_time_are_told_alike() {
     let Some(dialogs) = load("alert(1); confirm(2)") else { return };
     assert_eq!((&dialogs["valid"], &dialogs["browser"]["dialogs"]), (&json!(true), &json!(2)), "{dialogs:#}");
     let gone = load("location = 'http://other.test/'").expect("as before");
-    assert_eq!(gone["invalid"][0]["detail"], "the page went on to http://other.test/", "{gone:#}");
+    assert_eq!(gone["invalid"][0]["detail"], "the page navigated to http://other.test/", "{gone:#}");
 }

@@ -69,7 +69,7 @@ const FLAGS: [&str; 31] = [
      site-per-process",
 ];
 
-/// The flag that takes the digest of a public key, and makes the browser trust certificates with this key.
+/// The flag that makes the browser trust certificates with a public key, given as the key's digest.
 const TRUST: &str = "--ignore-certificate-errors-spki-list";
 
 /// The flag that enables early data over TCP, which Debian's build disables. Over QUIC it is always enabled.
@@ -171,7 +171,7 @@ impl Browser {
         self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
     }
 
-    /// Calls a method of the browser itself, and returns the string `key` of its result.
+    /// Calls a method of the browser itself, and returns the string under `key` in its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
         let answer = self.call(None, method, params)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
@@ -181,7 +181,7 @@ impl Browser {
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
         let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
-        data.map(str::to_owned).ok_or_else(|| PipeError::Refused("there is no picture".into()))
+        data.map(str::to_owned).ok_or_else(|| PipeError::Refused("the browser returned no picture".into()))
     }
 
     /// Closes a tab. Its context stays open.
@@ -212,7 +212,8 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without `Alt-Svc`.
+/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without waiting for
+/// `Alt-Svc`; without such origins, the flag that disables QUIC.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

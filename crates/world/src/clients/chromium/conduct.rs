@@ -1,5 +1,6 @@
-//! Limits the behaviour of a page during its load, and accepts its dialogs. The load fails with a reason if
-//! the page navigates away, closes the tab, opens windows, makes too many requests or blocks its thread.
+//! Limits what the scripts of a page may do during its load. The load fails with a reason if the page
+//! navigates away, closes the tab, opens a window, makes too many requests or blocks its thread. Dialogs are
+//! accepted.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};
@@ -7,12 +8,12 @@ use serde_json::{Value, json};
 use super::browser::{Browser, Tab};
 use super::pipe::{Event, PipeError};
 
-/// Interval and timeout of liveness checks, in nanoseconds.
+/// Interval between liveness checks, and timeout of a check, in nanoseconds.
 const PERIOD_NS: u64 = 8_000_000_000;
 /// Maximum number of requests in addition to those for the page's resources.
 const UNKNOWN_REQUESTS: usize = 1000;
 
-/// The behaviour of a page so far.
+/// The state that is needed to enforce the limits during one load.
 pub(super) struct Conduct {
     /// IDs of the page's frame and of the navigation that loads the page; None before the first request.
     page: Option<(String, String)>,
@@ -31,7 +32,7 @@ impl Conduct {
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Checks an event for behaviour that is not allowed. If a dialog opens, accepts it.
+    /// Handles an event of the page's tab: accepts a dialog, and fails if the page breaks a limit.
     pub(super) fn handle(
         &mut self,
         event: &Event,
@@ -55,14 +56,14 @@ impl Conduct {
                 let navigation = (text(&params["frameId"]), text(&params["loaderId"]));
                 let page = self.page.get_or_insert_with(|| navigation.clone());
                 if params["type"] == "Document" && navigation.0 == page.0 && navigation.1 != page.1 {
-                    return not_allowed(format!("went on to {}", text(&params["request"]["url"])));
+                    return not_allowed(format!("navigated to {}", text(&params["request"]["url"])));
                 }
             }
             "Page.frameNavigated" => {
                 let frame = &params["frame"];
                 let (id, loader) = (text(&frame["id"]), text(&frame["loaderId"]));
                 if self.page.as_ref().is_some_and(|page| page.0 == id && page.1 != loader) {
-                    return not_allowed(format!("went on to {}", text(&frame["url"])));
+                    return not_allowed(format!("navigated to {}", text(&frame["url"])));
                 }
             }
             "Page.windowOpen" => {
@@ -76,8 +77,9 @@ impl Conduct {
         Ok(())
     }
 
-    /// Starts a liveness check. Fails if the page has not answered the previous check, or the browser ended.
-    pub(super) fn ask(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
+    /// Starts a liveness check: asks the page to evaluate an expression. Fails if the page has not answered
+    /// the previous check, or the browser has ended.
+    pub(super) fn check_liveness(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;
             return Err(PipeError::Refused(format!("the page did not respond for {seconds} s")));

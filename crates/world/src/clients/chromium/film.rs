@@ -13,7 +13,7 @@ const SIZE: u32 = 480;
 const QUALITY: u32 = 70;
 /// Maximum size of all pictures of a load together in base64, in bytes.
 const BUDGET: usize = 4 << 20;
-/// Time without a change after which a loaded page counts as drawn, in nanoseconds.
+/// Time without a new picture after which a loaded page counts as drawn, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
 /// Maximum wait until the page is drawn, in nanoseconds.
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
@@ -59,7 +59,8 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures (timed from `start_ns`) and how many were dropped.
+    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns` of the monotonic clock,
+    /// and the number of pictures that did not fit into the budget.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

@@ -27,13 +27,13 @@ const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 /// Fields that the network stack adds to a paused request.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
-/// Fields that the network stack also adds while the cache is disabled.
+/// Further fields that the network stack adds to a request while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
 /// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
-/// Fields that the network stack also adds with HTTP/1.
+/// Further fields that the network stack adds to a request over HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
-/// Fields that the network stack also adds with HTTP/2 and HTTP/3.
+/// Further fields that the network stack adds to a request over HTTP/2 or HTTP/3.
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
 /// Continues the paused requests of one load, with headers of the sizes that the page specifies.
@@ -86,8 +86,8 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// Returns the fields of the request for a resource, filled so that the header section has the size that
-    /// the page specifies: on the wire with HTTP/1, before compression with HTTP/2 and HTTP/3.
+    /// Returns the request's fields, padded so that the header section has the size that the page specifies
+    /// for resource `number`: on the wire with HTTP/1, before compression with HTTP/2 and HTTP/3.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -137,7 +137,7 @@ impl<'a> RequestHeads<'a> {
     }
 }
 
-/// The URLs of the documents that were requested so far.
+/// The URLs of the page's document and of its frames' documents that were requested so far.
 #[derive(Debug, Default)]
 struct Documents {
     page: String,

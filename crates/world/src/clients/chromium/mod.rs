@@ -37,7 +37,7 @@ const SETTLE_NS: u64 = 5_000_000_000;
 /// for the date of the recording.
 const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 
-/// The browser of a world. It starts with the first load.
+/// The client that loads pages in Chromium. The browser starts with the first load.
 #[derive(Default)]
 pub struct Chromium {
     /// The browser of the last load, if it can be used again.
@@ -61,7 +61,7 @@ fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }
 
-/// Returns true if requests get the header sizes that the page specifies.
+/// Returns true if the job wants requests to have the header sizes that the page specifies.
 fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }
@@ -201,9 +201,9 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Navigates, and handles events until the page is loaded and the expected requests have ended, or no
-/// request has been in flight for a while. With recorded bodies, stops at most `SETTLE_NS` after the load
-/// event.
+/// Navigates to the page, and handles the tab's events. Returns when the page is loaded and either the
+/// expected requests have ended, or no request has been in flight for a while. With recorded bodies, returns
+/// at most `SETTLE_NS` after the load event. Fails at the load's timeout.
 fn follow(
     browser: &mut Browser,
     tab: &Tab,
@@ -243,7 +243,7 @@ fn follow(
                 }
                 observer.handle(&event)?;
             }
-            Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.ask(browser, tab)?,
+            Err(PipeError::TimedOut) if monotonic_ns() < until => conduct.check_liveness(browser, tab)?,
             Err(PipeError::TimedOut) if observer.is_idle() || settled_at.is_some() => break,
             Err(PipeError::TimedOut) => return Err(PipeError::Refused(observer.timeout_reason())),
             Err(PipeError::Ended) => return Err(PipeError::Refused("the browser crashed".into())),
@@ -292,7 +292,7 @@ impl Navigation {
         let script = json!({"expression": METRICS_SCRIPT, "returnByValue": true});
         let answer = browser.call(Some(tab), "Runtime.evaluate", &script)?;
         let value = |number: usize| answer["result"]["value"][number].as_f64().map(|ms| (ms * 1e6) as u64);
-        let missing = || PipeError::Refused("the browser did not say when the page was loaded".into());
+        let missing = || PipeError::Refused("the browser did not report when the page was loaded".into());
         let metrics = BrowserRecord {
             product: browser.product.clone(),
             load_event_ns: value(0).filter(|at| *at > 0).ok_or_else(missing)?,
@@ -315,7 +315,7 @@ impl Navigation {
     }
 }
 
-/// Converts the browser's seconds, which have a resolution of a microsecond, to nanoseconds.
+/// Converts a browser's time in seconds, which has a resolution of a microsecond, to nanoseconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }

@@ -1,4 +1,5 @@
-//! Observes a load through the events of the `DevTools` protocol.
+//! Observes the requests of a load through the events of the `DevTools` protocol, and adds the browser's
+//! times to the records that come from the origins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use super::{at_ns, nanoseconds};
 use crate::clients::{Loaded, Loading};
 use crate::contract::{Cached, RequestRecord, SeenAt};
 
-/// Maps each method and URL to the indices of its resources, and to the number of its requests so far.
+/// For each method and URL, the indices of the page's resources, and the number of requests so far.
 pub(super) struct Resources(BTreeMap<(String, String), (Vec<usize>, usize)>);
 
 impl Resources {
@@ -38,11 +39,12 @@ impl Resources {
 /// considers the network down.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
-/// The events of one load so far.
+/// The state of one load, as the events so far show it.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still expected; None if unknown (recorded bodies).
+    /// For each resource, true if its request is still to come; None with recorded bodies, whose scripts
+    /// decide on requests.
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
@@ -58,7 +60,7 @@ struct ObservedRequest {
     url: String,
     /// Index of the resource with this URL; None if the page does not contain the URL.
     resource: Option<usize>,
-    /// True if the URL was requested more often than the page contains it.
+    /// True if the URL was requested more often than the page contains resources with this URL.
     again: bool,
     queued_ns: Option<u64>,
     connect_start_ns: Option<u64>,
@@ -190,8 +192,8 @@ impl<'a> LoadObserver<'a> {
         }
     }
 
-    /// Completes the origins' records with the browser's times. Adds records of requests that did not reach
-    /// the origins.
+    /// Replaces times in the origins' records by the browser's times (since `start_ns`), and adds records of
+    /// requests that did not reach the origins.
     pub(super) fn complete(self, loaded: &mut Loaded, start_ns: u64) {
         let since = |at: Option<u64>| at.map(|at| at.saturating_sub(start_ns));
         let missing: Vec<_> =
@@ -260,7 +262,7 @@ impl<'a> LoadObserver<'a> {
         // If the load did not finish, this explains the missing requests.
         for (resource, _) in missing.into_iter().filter(|_| loaded.unfinished.is_none()) {
             if loaded.requests.iter().all(|request| request.resource != resource) {
-                let error = Some("the browser did not ask for it".to_owned());
+                let error = Some("the browser did not request it".to_owned());
                 loaded.requests.push(RequestRecord { resource, error, ..RequestRecord::default() });
             }
         }
@@ -270,7 +272,8 @@ impl<'a> LoadObserver<'a> {
 }
 
 /// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if no
-/// unused record matches. If the browser repeated the request, prefers the first record after `sent_ns`.
+/// record without the browser's times matches. Prefers the first record of a request that arrived after
+/// `sent_ns`, because the browser may have repeated the request.
 fn seen_at_origins(
     requests: &[RequestRecord],
     is_its: impl Fn(&RequestRecord) -> bool,

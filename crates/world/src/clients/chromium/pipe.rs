@@ -19,7 +19,7 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// ID of the call of a pending liveness check; None if no check is pending.
+    /// ID of the call of a liveness check that the page has not answered yet; None if there is none.
     pub(super) awaited: Option<u64>,
 }
 

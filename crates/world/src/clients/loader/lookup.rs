@@ -53,7 +53,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Creates a lookup that ends now. It has timed out if `outcome` is neither an answer nor an error.
+    /// Creates a lookup that ends now. `outcome` is `Ok(None)` if the lookup timed out.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -138,7 +138,8 @@ impl Drop for Exchange {
     }
 }
 
-/// The message ID and answer of a query, or the error that ended the connection to the resolver.
+/// The message ID and the answer of a query, or the error that ended the connection to the resolver. Tasks
+/// send these values to [`Stream`].
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {

@@ -335,7 +335,7 @@ impl PageLoad {
         self.begin(Waiting { id, origin, version, requests });
     }
 
-    /// Opens the connection, or makes it wait for the address of its host.
+    /// Opens the connection if its host's address is known. Otherwise starts a lookup, for which it waits.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
         if self.resolver.is_none() || !is_name(&server.host) {
@@ -410,7 +410,7 @@ impl PageLoad {
         }
     }
 
-    /// Fails the lookups whose queries were not sent before the connection to the resolver failed.
+    /// Fails all unfinished lookups, because the connection to the resolver has failed.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |state: &LookupState| matches!(state, LookupState::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();

@@ -1,4 +1,4 @@
-//! Builds the loader's requests, with headers of the sizes that the page specifies.
+//! Builds the requests of the loader, padded to the header sizes that the page specifies.
 
 use fastopen_page::{Profile, Resource, ResourceType};
 use fastopen_replay::body::SizedBody;
@@ -83,7 +83,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// Returns the priority that Chromium sends. Types of resources that it displays in parts are incremental.
+/// Returns the priority that Chromium requests for a type. Types that it displays in parts are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

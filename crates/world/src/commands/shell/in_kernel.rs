@@ -27,7 +27,7 @@ use crate::failure::{Blame, Failure};
 use crate::virtual_kernel::COMMAND_BYTES;
 use crate::virtual_kernel::init::{channel, prepare};
 use crate::world::serve_commands::{ServeCommand, ServeCommands};
-use crate::world::{Visited, with_world};
+use crate::world::{Ran, with_world};
 
 // Names of files in the channel, the folder shared with the host: the session, the command's three standard
 // streams, and the captured packets.
@@ -149,7 +149,7 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     let report = records.try_clone().blame(Fault::Machine, "the report")?;
     let command = Invocation { words: &session.command, environment };
     let inside = |reaped: Reaped| run_here(command, report, job.client.isolate, reaped);
-    let Visited { packets, failed_servers, .. } = with_world(&job, Engine::Virtual, &serve, inside)?;
+    let Ran { packets, failed_servers, .. } = with_world(&job, Engine::Virtual, &serve, inside)?;
     let timed_out = timed_out.load(Ordering::Relaxed);
     // Otherwise the copying would not end: processes that the command left running keep the pipes open, as
     // does this process if the command did not start.
@@ -184,7 +184,7 @@ fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_back(records);
 }
 
-/// Starts a thread that kills all processes after `LONGEST`. Returns a flag that it sets before.
+/// Starts a thread that sets the returned flag after `LONGEST`, and then kills all other processes.
 fn limit_time() -> io::Result<Arc<AtomicBool>> {
     let timed_out = Arc::new(AtomicBool::new(false));
     let flag = timed_out.clone();
@@ -218,8 +218,8 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies a pipe to the host's file `to` of a stream until it ends, the stream's reader has closed it, or an
-/// error. Then no process reads the pipe, so the command gets SIGPIPE, as outside.
+/// Copies the pipe `from`, to which the command writes, to the host's file `to`. Returns when the pipe ends
+/// or the reader of the stream outside has closed it. The command then gets SIGPIPE, as outside.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

@@ -27,7 +27,7 @@ usage: fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- CO
 Runs COMMAND in the world of a job; --kernel runs it on that User-Mode Linux kernel, in virtual time. PLAN and
 REPORT are open descriptors: the plan (JSON) is read from one, JSON Lines are written to the other.";
 
-/// The hint after a failed command, which may have tried to change its user.
+/// The hint that is printed after a command failed, because it may have tried to change its user.
 const ONE_USER: &str = "fastopen shell: the world has one user id, so programs that change their user fail \
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
@@ -39,7 +39,7 @@ struct Plan {
     /// The JSON of the job.
     job: Box<RawValue>,
     servers: Vec<ServeCommand>,
-    /// Descriptor to write the packets to, if the job captures them.
+    /// Number of the open descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
     /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
     output: Option<PathBuf>,
@@ -118,16 +118,16 @@ fn run_on_host(
             let command = Invocation { words: command, environment: None };
             let inside = |reaped: Reaped| run_here(command, records, isolated, reaped);
             let serve = ServeCommands { servers: &plan.servers, environment: None };
-            let visited = world::with_world(job, Engine::Host, &serve, inside)?;
-            if !visited.failed_servers.is_empty() {
-                let _ = write_line(report, &Record::ServersFailed { servers: visited.failed_servers });
+            let ran = world::with_world(job, Engine::Host, &serve, inside)?;
+            if !ran.failed_servers.is_empty() {
+                let _ = write_line(report, &Record::ServersFailed { servers: ran.failed_servers });
             }
-            if let (Some(mut file), Some((pcapng, dropped))) = (packets, visited.packets) {
+            if let (Some(mut file), Some((pcapng, dropped))) = (packets, ran.packets) {
                 let written = empty(&file).and_then(|()| file.write_all(&pcapng));
                 written.blame(Fault::Machine, "writing the packets")?;
                 let _ = write_line(report, &Record::Captured { dropped });
             }
-            Ok(visited.result)
+            Ok(ran.result)
         };
         run().unwrap_or_else(|failure: Failure| write_failure(failure, report))
     })?;

@@ -1,4 +1,5 @@
-//! Runs the task of one of the loader's connections: its socket, its TLS handshake and its requests.
+//! Runs the task of one connection of the loader: opens the socket, performs the TLS handshake, and sends the
+//! requests that the loader's loop queues.
 
 mod http1;
 mod http2;
@@ -33,7 +34,7 @@ use super::lookup::Lookup;
 use crate::clients::tls::connect;
 use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 
-/// A request that a connection is to send.
+/// A request that the loader's loop has assigned to a connection.
 #[derive(Clone)]
 pub(super) struct QueuedRequest {
     pub(super) resource: usize,
@@ -230,7 +231,7 @@ async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream>
     Ok(stream)
 }
 
-/// A request in flight, and the response so far.
+/// A request in flight, and the record of its response so far.
 pub(super) struct Exchange {
     connection: Arc<Connection>,
     progress: bool,
