@@ -1,4 +1,4 @@
-//! Bodies of requests and responses of exact sizes: recorded bytes, filler or both, sent at once or paced.
+//! Defines bodies of requests and responses: recorded bytes, filler or both, sent at once or paced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -62,8 +62,7 @@ impl SizedBody {
         self
     }
 
-    /// Paces the body evenly: the first bytes are sent at once, the last bytes `duration_ns` nanoseconds
-    /// later.
+    /// Paces the body evenly: the first bytes are sent at once, the last bytes `duration_ns` later.
     #[must_use]
     pub fn paced(mut self, duration_ns: u64) -> Self {
         self.pacer = (duration_ns > 0).then(|| Pacer::new(self.left, duration_ns));

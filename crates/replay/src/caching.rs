@@ -6,16 +6,15 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, 
 /// The freshness lifetime and the validator of a response.
 #[derive(Debug, Clone)]
 pub struct CachePolicy {
-    /// Freshness lifetime in seconds. `None` for a response without `Cache-Control`, for which the client may
-    /// use heuristics.
+    /// Freshness lifetime in seconds; `None` to send no `Cache-Control`, so that clients may use heuristics.
     pub fresh_s: Option<u64>,
     /// The entity tag. `None` for a response that a cache cannot revalidate.
     pub validator: Option<HeaderValue>,
 }
 
 impl CachePolicy {
-    /// Creates the policy of a response with a body of `body_bytes` bytes. If `validator` is set, the length
-    /// serves as the entity tag, because a page does not record tags.
+    /// Creates the policy of a response with a body of `body_bytes` bytes. With `validator`, the length is
+    /// the entity tag, because a page does not record tags.
     pub fn new(fresh_s: Option<u64>, validator: bool, body_bytes: u64) -> Self {
         let tag =
             || HeaderValue::try_from(format!("\"{body_bytes}\"")).expect("digits are allowed in a header");
@@ -42,7 +41,8 @@ impl CachePolicy {
         }
     }
 
-    /// Returns true for a GET or HEAD with this policy's tag in `If-None-Match` (RFC 9110 section 13.1.2).
+    /// Returns true if the answer to a request is 304: a GET or HEAD with this policy's tag in
+    /// `If-None-Match` (RFC 9110 section 13.1.2).
     pub fn validates(&self, method: &Method, request: &HeaderMap) -> bool {
         let listed = request
             .get_all(IF_NONE_MATCH)

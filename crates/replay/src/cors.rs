@@ -1,4 +1,4 @@
-//! CORS headers that allow every cross-origin request (Fetch standard, CORS protocol).
+//! Sets CORS headers that allow every cross-origin request (Fetch standard, CORS protocol).
 
 use hyper::Method;
 use hyper::header::{
@@ -12,14 +12,13 @@ pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns true if recorded headers let the requesting origin read the response.
+/// Returns true if the `recorded` response headers let the requesting origin read the response.
 pub fn allows(request: &HeaderMap, recorded: &HeaderMap) -> bool {
     let allowed = recorded.get(ACCESS_CONTROL_ALLOW_ORIGIN);
     allowed.is_some_and(|allowed| allowed == "*" || Some(allowed) == request.get(ORIGIN))
 }
 
-/// Sets the headers that let the requesting origin read a response. Does nothing for a request without
-/// `Origin`.
+/// Sets headers that let the requesting origin read the response; none for a request without `Origin`.
 pub fn allow(request: &HeaderMap, response: &mut HeaderMap) {
     let Some(origin) = request.get(ORIGIN) else { return };
     response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

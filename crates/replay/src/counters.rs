@@ -58,7 +58,7 @@ impl SerialTraffic {
         self.0.len() - 1
     }
 
-    /// Returns the traffic from the start of request `number` to the start of the next request.
+    /// Returns the traffic from the start of request `number` ([`Self::start_request`]) to that of the next.
     pub fn of_request(&self, number: usize) -> Traffic {
         self.0[number]
     }

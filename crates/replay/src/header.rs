@@ -9,7 +9,8 @@ pub fn header_bytes(first_line: usize, headers: &HeaderMap) -> usize {
     first_line + 2 + lines + 2
 }
 
-/// Pads field `name` until the header section has `wanted` bytes. A longer section stays unchanged.
+/// Pads the value of field `name` with dots until the header section has `wanted` bytes, measured as in
+/// [`header_bytes`]. A longer section stays unchanged.
 ///
 /// # Panics
 /// Panics if the field is missing.

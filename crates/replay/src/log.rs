@@ -1,4 +1,4 @@
-//! The log of the origins: accepted connections, arrived requests, written responses, and DNS queries.
+//! Keeps the log of the origins and the resolver: connections, requests, responses and DNS queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub struct AcceptedConnection {
     pub tls: Option<TlsHandshake>,
 }
 
-/// The latest state of a TLS handshake at the origin.
+/// The last reported state of a TLS handshake at the origin.
 #[derive(Debug, Clone)]
 pub struct TlsHandshake {
     /// Time of this state in nanoseconds of the monotonic clock. For a completed handshake, it is the arrival
     /// of the client's last message.
     pub at_ns: u64,
-    /// The negotiated parameters, and whether the handshake is complete.
+    /// The negotiated parameters and counts; `complete` is true for a finished handshake.
     pub handshake: Handshake,
     /// The traffic of the connection up to this state.
     pub traffic: Traffic,
@@ -74,7 +74,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Creates the value for a response on an HTTP/2 or HTTP/3 stream.
+    /// Converts the traffic that an origin has written to the HTTP/2 or HTTP/3 stream of a response.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,
@@ -115,7 +115,7 @@ struct Entry {
 }
 
 impl OriginLog {
-    /// Clears the log.
+    /// Clears the log, which begins a new load.
     pub fn clear(&self) {
         self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
     }
@@ -125,7 +125,6 @@ impl OriginLog {
         self.0.with(|log| log.number)
     }
 
-    /// Logs a DNS query.
     pub(crate) fn queried(&self, query: Query) {
         self.0.with(|log| log.queries.push(query));
     }

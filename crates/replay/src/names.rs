@@ -1,5 +1,5 @@
-//! Runs the resolver of a world. Builds and parses the DNS messages of resolver and client (RFC 1035):
-//! queries for addresses over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Answers the DNS queries of a world, and builds and parses the messages of resolver and loader (RFC 1035),
+//! over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -64,7 +64,7 @@ pub enum Conduct {
     Nxdomain,
 }
 
-/// The configuration of the resolver, and the addresses that it returns.
+/// The configuration of a world's resolver, and the addresses that it returns.
 #[derive(Debug, Clone)]
 pub struct Names {
     /// The resolver's address and port.
@@ -109,7 +109,7 @@ impl Names {
     }
 }
 
-/// The queries that have arrived in the current load.
+/// The queries that have arrived in the current load, which [`Conduct::DropFirst`] needs to know.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -117,9 +117,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Records a query that arrives now. Returns its log entry, and the answer to send unless the resolver
-    /// ignores the query; `None` if the message is not a query.
-    pub(crate) fn take(
+    /// Handles a message that arrives now. Returns the query's log entry, and the answer to send unless the
+    /// resolver ignores the query; `None` if the message is not a query.
+    pub(crate) fn receive(
         &mut self,
         message: &[u8],
         names: &Names,
@@ -140,7 +140,7 @@ impl Asked {
     }
 }
 
-/// Reads a message with its length prefix (RFC 1035 section 4.2.2).
+/// Reads a length prefix and the DNS message that follows it (RFC 1035 section 4.2.2); returns the message.
 ///
 /// # Errors
 /// Returns an error if the stream ends.
@@ -168,7 +168,7 @@ pub(crate) async fn serve_stream(
     let mut asked = Asked::default();
     loop {
         let message = read_message(&mut stream).await?;
-        let Some((mut query, answer)) = asked.take(&message, names, log) else { continue };
+        let Some((mut query, answer)) = asked.receive(&message, names, log) else { continue };
         if let Some(answer) = answer {
             query.answered = write_message(&mut stream, &answer).await.is_ok();
         }
@@ -184,7 +184,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<O
         // An error here belongs to an earlier answer, whose client had closed its socket (ICMP).
         let Ok((length, client)) = socket.recv_from(&mut message).await else { continue };
         let log: &OriginLog = (*log).as_ref();
-        let Some((mut query, answer)) = asked.take(&message[..length], &names, log) else { continue };
+        let Some((mut query, answer)) = asked.receive(&message[..length], &names, log) else { continue };
         if let Some(answer) = answer {
             query.answered = socket.send_to(&answer, client).await.is_ok();
         }
@@ -239,7 +239,7 @@ pub fn query(id: u16, name: &str, version: ip::Version) -> io::Result<Vec<u8>> {
     query.build_bytes_vec_compressed().map_err(invalid)
 }
 
-/// Creates the HTTPS request for a query. The method is GET, which is safe and may thus be early data (RFC
+/// Creates the HTTPS request that carries a query, with the method GET: safe requests may be early data (RFC
 /// 8470 section 4).
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The priority of a response (RFC 9218), which a client requests with HTTP/2 and HTTP/3.
+//! Parses and formats the priority that a client requests for a response (RFC 9218).
 
 use hyper::header::HeaderMap;
 

@@ -1,4 +1,4 @@
-//! Defines the versions of HTTP and their properties. The servers are in `origins`.
+//! Defines the versions of HTTP and their properties.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl HttpVersion {
         }
     }
 
-    /// Returns the maximum number of concurrent requests on a connection; `None` for HTTP/1.
+    /// Returns the maximum number of concurrent streams on a connection; `None` for HTTP/1, without streams.
     pub fn max_streams(self) -> Option<usize> {
         match self {
             Self::Http10 | Self::Http11 => None,

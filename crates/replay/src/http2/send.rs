@@ -1,5 +1,4 @@
-//! Sends a body on a stream in DATA frames. Each frame is sent when the scheduler has selected the stream and
-//! flow control has capacity.
+//! Sends a body in DATA frames, each when the scheduler selects the stream and flow control has capacity.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -12,11 +11,11 @@ use crate::body::SizedBody;
 use crate::http2::stream_scheduler::{PendingSend, StreamScheduler};
 use crate::priority::Priority;
 
-/// Maximum payload of a DATA frame: with its header it fills one TLS record (RFC 8446 section 5.1). At most
-/// this many bytes of a response are buffered, which limits how long a more urgent response waits.
+/// Maximum payload of a DATA frame in bytes: with its header it fills a TLS record (RFC 8446 section 5.1). At
+/// most this many bytes of a response are buffered, which limits how long a more urgent response waits.
 pub const MAX_DATA_BYTES: usize = 16_384 - 9;
 
-/// Sends the body and ends the stream.
+/// Sends a body on a stream, as `scheduler` allows with this `priority`, and ends the stream.
 ///
 /// # Errors
 /// Returns an error if the stream was reset or the connection is closed.

@@ -1,5 +1,4 @@
-//! Decides which stream of a connection sends next: the stream with the most urgent response (RFC 9218
-//! section 10).
+//! Selects the stream that sends next on a connection: the one with the most urgent response (RFC 9218).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -44,7 +43,7 @@ impl StreamScheduler {
     }
 }
 
-/// A stream in the queue. It becomes pending again if a more urgent stream is enqueued.
+/// A stream's place in the queue, which the stream keeps until this value is dropped.
 #[derive(Debug)]
 pub struct PendingSend {
     scheduler: StreamScheduler,
@@ -52,7 +51,7 @@ pub struct PendingSend {
 }
 
 impl PendingSend {
-    /// Returns `Ready` while this stream is the first in the queue.
+    /// Returns `Ready` while this stream is the first in the queue, and `Pending` while a more urgent one is.
     pub fn poll_first(&self, context: &Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.scheduler.0);
         queue.pending.insert(self.key, context.waker().clone());

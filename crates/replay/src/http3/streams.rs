@@ -1,4 +1,4 @@
-//! Adapts quinn's connections and streams to h3's traits.
+//! Adapts quinn's connections and streams to h3's traits, and counts the traffic of request streams.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -20,7 +20,7 @@ use crate::priority::Priority;
 /// Maximum bytes of one read.
 const READ_BYTES: usize = 65_536;
 
-/// The traffic and priority of each request stream of a connection, as one end sees them.
+/// The traffic and priority of each request stream of a connection, at one end.
 #[derive(Clone, Default)]
 pub struct StreamTable(Arc<Mutex<Streams>>);
 
@@ -56,7 +56,7 @@ impl StreamTable {
         })
     }
 
-    /// Returns the number of bytes passed to QUIC on all request streams, without the headers of DATA frames.
+    /// Returns the number of bytes written to all request streams, without the headers of DATA frames.
     pub fn bytes_written(&self) -> u64 {
         let streams = lock(&self.0);
         let of =

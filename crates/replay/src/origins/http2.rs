@@ -96,7 +96,7 @@ impl Streams {
         let body = receive(body, names::MESSAGE_BYTES_MAX).await?;
         connection.may_process(&request.method, &shared).await;
         let message = body.and_then(|body| names::https_query(&request, body));
-        let query = message.and_then(|message| lock(&asked).take(&message, names, &shared.log));
+        let query = message.and_then(|message| lock(&asked).receive(&message, names, &shared.log));
         let Some((mut query, answer)) = query else {
             let mut refusal = Response::new(());
             *refusal.status_mut() = StatusCode::BAD_REQUEST;

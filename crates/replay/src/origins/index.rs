@@ -1,5 +1,5 @@
-//! Finds the resource of a request by host, method and path, then by port and query. A request for an
-//! alternative of a recorded picture, such as another size, gets the recorded picture.
+//! Finds the resource with which an origin answers a request: by host, method and path, then by port and
+//! query. With recorded bodies, requests for alternatives, such as another size of a picture, also find it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,7 @@ pub(super) struct Found {
     pub(super) exact: bool,
 }
 
-/// The similarity of a resource to a request, by the criteria of Web Page Replay and Mahimahi. Earlier fields
-/// are more important.
+/// The similarity of a resource to a request, as in Web Page Replay and Mahimahi. Earlier fields count more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     exact: bool,
@@ -79,8 +78,7 @@ impl Index {
     }
 
     /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or else the nearest, if any.
-    /// If several resources are equally near, successive requests get the next of them, and all further
-    /// requests get the last one.
+    /// If several are equally near, successive requests get one after another, and later requests the last.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

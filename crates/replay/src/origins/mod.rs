@@ -57,8 +57,8 @@ struct Shared {
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
-    /// The lock that a connection to each address holds while it is served; empty if origins serve all
-    /// connections at once.
+    /// For each address of a single-threaded origin, the lock that a connection holds while it is served.
+    /// Empty if origins serve all connections at once.
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
     /// Set if the current load uses TLS.
     encrypted: AtomicBool,
@@ -168,12 +168,13 @@ impl Drop for Origins {
     }
 }
 
-/// The socket on which the resolver gets queries.
+/// The socket of the resolver.
 enum NamesSocket {
     Udp(UdpSocket),
     Tcp(TcpListener),
 }
 
+/// The open listeners, and the runtime that will serve their connections.
 struct Listening {
     runtime: Runtime,
     listeners: Vec<TcpListener>,
@@ -271,7 +272,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Serves one connection, of a single-threaded origin after all connections that were accepted before it.
+/// Serves one connection. A single-threaded origin first finishes all connections that it accepted earlier.
 async fn serve_in_turn(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
     // The lock is fair: waiting connections get it in the order in which they asked.
     let _turn = match shared.turns.get(&four_tuple.origin.ip()) {
@@ -383,8 +384,8 @@ impl Shared {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
 
-    /// Returns the resource of a request and, unless it matches exactly, the requested URL. For a request
-    /// without a resource, the URL is preceded by the method.
+    /// Returns the index of a request's resource, if any, and the requested URL if it is not exactly that of
+    /// the resource. Without a resource, the method precedes the URL. See [`Arrived`].
     fn find(&self, connection: &Connection, request: &Parts) -> (Option<usize>, Option<Arc<str>>) {
         let found = self.index.find(connection.four_tuple.origin, request);
         let url = || {
@@ -399,8 +400,8 @@ impl Shared {
         (found.map(|found| found.resource), (!exact).then(url))
     }
 
-    /// Waits until a request may be processed. `found` is the result of [`Self::find`]. Returns the response
-    /// and the log entry of the request.
+    /// Waits until a request may be processed. Returns the response and the log entry of the request, whose
+    /// `due_ns` is the time to send the response. `found` is the result of [`Self::find`].
     async fn respond(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! Defines the page's resources as origins serve them, and creates their responses.
+//! Defines the configuration of the origins with the page's resources, and creates the responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ use crate::tls::{Security, SessionStart, Sessions, with_session_limit};
 /// The request header with which clients select one of several resources with the same URL, by its index.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
-/// The content and settings of the origins.
+/// The configuration of the origins of a world, and the resources that they serve.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Site {
@@ -48,7 +48,7 @@ pub struct Site {
     pub versions: BTreeMap<IpAddr, HttpVersion>,
     /// The TLS settings, if any load uses TLS.
     pub tls: Option<TlsSite>,
-    /// True to answer with the nearest resource if port or query differ, or if the URL is an alternative.
+    /// True to answer with the most similar resource if port or query differ, or the URL is an alternative.
     pub nearest: bool,
     /// True to send `Alt-Svc` in responses over HTTP/3, as real servers do. Without it, Chromium assumes that
     /// the host ignores priorities, and has at most six images in flight.
@@ -93,8 +93,7 @@ pub struct ServedResource {
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
-    /// Other URLs that get this response if no resource is nearer: the origin, and path and query as browsers
-    /// normalize them.
+    /// Other URLs that get this response if no resource is nearer: origin, and normalized path and query.
     pub alternatives: Vec<(SocketAddr, String)>,
     /// Status code of the response.
     pub status: u16,

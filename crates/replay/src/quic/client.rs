@@ -31,7 +31,7 @@ pub struct QuicClient {
     address_tokens: bool,
 }
 
-/// A connection that can carry requests.
+/// A client's QUIC connection that can carry requests.
 pub struct Connected {
     _opened: Opened,
     /// quinn's handle to the connection.
@@ -53,7 +53,7 @@ impl Connected {
         self.connection.close(VarInt::from_u32(0), b"");
     }
 
-    /// Returns the result of a complete handshake, in which the origin accepted `early_bytes` of early data.
+    /// Describes the complete handshake, in which the origin accepted `early_bytes` bytes of early data.
     pub fn handshake(&self, early_bytes: u64) -> Handshake {
         let data = self.connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
         let resumed = !self.certified.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Runs HTTP/3 on quinn, with the initial window of TCP, the flow-control windows of HTTP/2, and datagrams of
-//! one size. Counts packets and bytes of each connection as evidence.
+//! Configures and runs QUIC (quinn) for origins and loader, with TCP's initial window, HTTP/2's flow-control
+//! windows, and datagrams of one size. Counts packets and bytes of each connection as evidence.
 
 mod client;
 mod congestion;

@@ -24,7 +24,7 @@ pub struct PacketCounts {
 }
 
 impl PacketCounts {
-    /// Counts a datagram.
+    /// Counts a datagram, and its packets by type.
     pub fn count(&mut self, datagram: &[u8]) {
         self.datagrams += 1;
         self.bytes += datagram.len() as u64;

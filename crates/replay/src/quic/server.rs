@@ -63,8 +63,8 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Returns the configuration of a connection to the host whose configuration is `tls`, and a value that
-    /// records the handshake's progress. `later` is the limit of [`with_session_limit`].
+    /// Returns the configuration of one connection to the host with the TLS configuration `tls`, and a value
+    /// that records the progress of its handshake. `later` is the limit of [`with_session_limit`].
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
@@ -135,8 +135,7 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Returns a function that describes the handshake, given the bytes of early data read and whether the
-    /// handshake is complete.
+    /// Returns a function that describes the handshake, given the early data read and if it is complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {
@@ -148,8 +147,8 @@ impl Accepted {
     }
 }
 
-/// Records that the origin sends a certificate, when the certificate's key is chosen for signing. A resumed
-/// session needs no certificate.
+/// A certificate resolver that sets a flag when the origin signs with the certificate's key. The flag shows
+/// that the session is not resumed, because a resumed session needs no certificate.
 #[derive(Debug)]
 struct NotingResolver(Arc<dyn ResolvesServerCert>, Arc<AtomicBool>);
 

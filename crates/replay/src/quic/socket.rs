@@ -1,4 +1,4 @@
-//! A UDP socket for quinn, without offloads, that counts QUIC packets.
+//! Gives quinn UDP sockets without offloads, and counts the QUIC packets of each connection.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, IoSliceMut};
@@ -77,6 +77,7 @@ impl Datagrams {
     }
 }
 
+/// The socket of an endpoint, which counts the packets of its connections in a [`QuicTable`].
 pub(super) struct CountedSocket {
     socket: Arc<Datagrams>,
     /// The origin's address and port, for a client's socket; `None` for a socket of the origins.
@@ -124,7 +125,7 @@ impl CountedSocket {
 
 impl AsyncUdpSocket for CountedSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Begun(self))
+        Box::pin(FirstFlight(self))
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
@@ -170,9 +171,9 @@ impl AsyncUdpSocket for CountedSocket {
 /// flight holds all early data. After that the socket is always writable: datagrams without room in the
 /// kernel wait in the reactor.
 #[derive(Debug)]
-struct Begun(Arc<CountedSocket>);
+struct FirstFlight(Arc<CountedSocket>);
 
-impl UdpPoller for Begun {
+impl UdpPoller for FirstFlight {
     fn poll_writable(self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
         if reactor::turn() > self.0.turn {
             return Poll::Ready(Ok(()));

@@ -1,4 +1,4 @@
-//! Stores the open QUIC connections, and the evidence of open and closed connections, by four-tuple.
+//! Stores the QUIC connections of one end by four-tuple: handles of open ones, and the evidence of all.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -40,8 +40,8 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the evidence of a connection. If a middlebox has changed the client's port, returns the
-    /// evidence under the earlier port.
+    /// Returns the evidence of a connection, for updates. After a middlebox has changed the client's port,
+    /// returns the evidence under the earlier port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));

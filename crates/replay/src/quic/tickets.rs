@@ -1,4 +1,5 @@
-//! Stores session tickets and address tokens (RFC 9000 section 8.1.3) for later connections.
+//! Stores a client's session tickets and address tokens (RFC 9000 section 8.1.3) for later connections, and
+//! the tokens that origins have accepted.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -33,7 +34,7 @@ impl TicketStore {
         })
     }
 
-    /// Returns a receiver for the numbers of tickets and tokens received.
+    /// Returns a channel with the numbers of session tickets and of address tokens received so far.
     pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
         self.received.subscribe()
     }

@@ -1,5 +1,4 @@
-//! The world's certificate authority: a root that clients trust, and an intermediate that signs the origins'
-//! certificates.
+//! Issues a world's certificates: clients trust the root, and the intermediate signs those of the origins.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -14,8 +14,7 @@ pub(super) fn grease() -> EchMode {
     EchGreaseConfig::new(&Placeholder, HpkePublicKey(vec![])).into()
 }
 
-/// An HPKE suite that only creates encapsulated keys. rustls itself fills the payload of the extension with
-/// random bytes.
+/// An HPKE suite that only creates encapsulated keys. rustls fills the extension's payload with random bytes.
 #[derive(Debug)]
 struct Placeholder;
 

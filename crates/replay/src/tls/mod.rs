@@ -1,5 +1,5 @@
-//! TLS of the origins and the loader: rustls with certificates of the world's authority. All messages have
-//! the same sizes in each load.
+//! Configures TLS (rustls) for the origins and the loader, with certificates of the world's authority. All
+//! messages have the same sizes in each load.
 
 mod authority;
 mod ech;
@@ -55,8 +55,7 @@ pub struct Settings {
     pub key_share: KeyShare,
     /// The way in which the connections of a load begin.
     pub session: SessionStart,
-    /// Number of session tickets that an origin sends on each connection, for later connections to resume
-    /// (RFC 8446 section 4.6.1).
+    /// Number of session tickets that an origin sends on each connection (RFC 8446 section 4.6.1).
     pub tickets: u8,
     /// True if origins issue address tokens with their tickets, and accept them (RFC 9000 section 8.1.3).
     pub address_tokens: bool,
@@ -66,7 +65,7 @@ pub struct Settings {
     pub early_data_rejected: bool,
     /// The state of the session tickets that clients have from the earlier visit.
     pub ticket_state: TicketState,
-    /// The kind of certificates that have the size `chain_bytes`.
+    /// The kind of certificates whose size `chain_bytes` is. Not used: origins always sign with ECDSA.
     pub certificates: Option<Certificates>,
     /// Size of the certificate chain that an origin sends, in bytes.
     pub chain_bytes: u16,
@@ -125,8 +124,7 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// Returns the time by which the client's clock is set ahead after the earlier visit. The origins' clock
-    /// is unchanged.
+    /// Returns the time by which the client's clock, not the origins', is set ahead after the earlier visit.
     pub const fn client_ahead(self) -> Duration {
         match self {
             Self::Valid | Self::Forgotten => Duration::ZERO,
@@ -173,8 +171,7 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates. Origins always sign with ECDSA: the kind only decides which sizes of keys,
-/// signatures and timestamps the job's `chain_bytes` includes.
+/// A kind of certificates, from which a job's author derives `chain_bytes`. Origins always sign with ECDSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -230,7 +227,7 @@ pub enum Ech {
 }
 
 impl Ech {
-    /// Begins the configuration of a client. It supports `versions` of TLS, or with `Grease` only TLS 1.3.
+    /// Begins the configuration of a client that supports these `versions` of TLS, or with `Grease` only 1.3.
     pub(crate) fn begin(
         self,
         provider: Arc<CryptoProvider>,

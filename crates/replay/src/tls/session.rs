@@ -1,5 +1,5 @@
-//! Sessions of TLS: their parameters, the store from which servers resume them, the clock by which clients
-//! judge the age of their tickets, and their secrets for Wireshark.
+//! Defines TLS sessions: their parameters, the store from which servers resume them, the clock with which
+//! clients compute the age of tickets, and the secrets for Wireshark.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// The system's clock with an offset, which can be increased.
+/// A client's clock for the age of its tickets: the system's, plus the times passed to [`Self::advance`].
 #[derive(Debug, Default)]
 pub struct Clock {
     ahead_s: AtomicU64,
@@ -97,8 +97,8 @@ impl TimeProvider for Clock {
     }
 }
 
-/// The secrets of TLS connections as lines of NSS's key log (draft-ietf-tls-keylogfile), in memory.
-/// Wireshark decrypts connections with these lines.
+/// The secrets of TLS connections, with which Wireshark decrypts them, as lines of NSS's key log
+/// (draft-ietf-tls-keylogfile).
 #[derive(Debug, Default)]
 pub struct KeyLines(Mutex<String>);
 

@@ -1,4 +1,4 @@
-//! TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
+//! Runs TLS on an asynchronous stream, with early data at both ends (RFC 8446 section 2.3).
 //!
 //! Existing adapters for rustls return a server's stream only when the handshake is complete. Both ends then
 //! report accepted early data, although the response comes a round trip later than possible. Here a server
@@ -39,12 +39,12 @@ pub struct Handshake {
 /// after each earlier read.
 type Observer = Box<dyn FnMut(Handshake) + Send>;
 
-/// Reports when a handshake is complete. A cleartext connection counts as complete.
+/// A handle with which other tasks wait for a handshake. The default value is for cleartext: always complete.
 #[derive(Debug, Clone, Default)]
 pub struct Secured(Option<watch::Receiver<bool>>);
 
 impl Secured {
-    /// Creates the value for a handshake whose owner sets `complete` to true when the handshake is complete.
+    /// Creates a handle for a handshake whose task sets `complete` to true at the end.
     pub fn when(complete: &watch::Sender<bool>) -> Self {
         Self(Some(complete.subscribe()))
     }
@@ -163,7 +163,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Returns a value that reports when the handshake is complete.
+    /// Returns a handle with which other tasks can wait until the handshake is complete.
     pub fn secured(&self) -> Secured {
         Secured::when(&self.secured)
     }
@@ -175,7 +175,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Drives the handshake until it is complete or `enough` returns true, and all pending records are sent.
+    /// Continues the handshake. Ready when it is complete or `enough` returns true, and all records are sent.
     fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
