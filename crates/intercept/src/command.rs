@@ -1,5 +1,5 @@
-//! Runs a command with intercepted system calls while a front process waits: forwards signals, returns the
-//! exit code, and writes the report.
+//! Runs a command with intercepted system calls: forwards signals, returns the exit code, and writes the
+//! report. `fastopen exec` and `fastopen shell` wait for it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -36,11 +36,9 @@ const SETTING: &str = "net.ipv4.tcp_fastopen";
 /// Bits of the sysctl that enable TCP Fast Open for clients and servers.
 const CLIENT_OR_SERVER: u32 = 3;
 
-/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`) and returns its exit code, or 128 +
+/// Runs the command in `arguments` (`[REPORT] -- COMMAND [ARGUMENT...]`), and writes the report when it has
+/// ended. When all processes under the seccomp filter have ended, returns the command's exit code, or 128 +
 /// the signal that ended it.
-///
-/// Writes the report when the command has ended. Returns when all processes under the seccomp filter have
-/// ended.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let arguments: Vec<_> = arguments.collect();
     let (report, command) = match arguments.as_slice() {
@@ -54,7 +52,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
     let report = match report.map(|number| adopt(number).ok_or(number)).transpose() {
         Ok(report) => report,
         Err(number) => {
-            eprintln!("REPORT: {number:?} is no open descriptor\n{USAGE}");
+            eprintln!("REPORT: {number:?} is not an open descriptor\n{USAGE}");
             return 2;
         }
     };
@@ -66,12 +64,12 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> i32 {
 /// Fast Open, and returns the command's exit code. Returns when the command has ended, even if its children
 /// still run. Writes the records to `report`. An isolated command has no capabilities, cannot change its
 /// mounts, and can only create Internet, UNIX and netlink sockets. Reaps all children of this process, and
-/// passes the process IDs and statuses of the other ones to `reaped`.
+/// passes the process IDs and statuses of all but the command to `reaped`.
 pub fn run_here(command: Invocation, report: File, isolated: bool, reaped: Reaped) -> i32 {
     run_with(command, Records(Some(report)), Network::World, isolated, reaped)
 }
 
-/// Receives the process ID and the status of a child that has ended.
+/// A callback that gets the process ID and the status of a child that has ended.
 pub type Reaped<'a> = &'a mut dyn FnMut(u32, ExitStatus);
 
 /// A program with its arguments and environment.
@@ -222,9 +220,8 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Supervises the command until it has ended. If the command runs in this machine's network (not in a
-    /// world), also waits for all other processes under the seccomp filter to end. Returns the command's exit
-    /// code.
+    /// Supervises the command until it has ended, and in this machine's network until all processes under the
+    /// seccomp filter have ended. Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;

@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use socket2::{SockAddr, SockRef};
 
-/// Sends the SYN of a connection whose SYN waits for the first write, with the cookie and without data.
+/// Makes the kernel send a SYN that waits for the first write, with the cookie and without data.
 pub(crate) fn begin_handshake(socket: impl AsFd) {
     // The call returns EINPROGRESS.
     let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);

@@ -58,13 +58,14 @@ impl Error {
     }
 }
 
-/// Returns the reason why installing the filter failed, and a remedy, which may be empty.
+/// Returns the reason why the kernel did not install the filter, and a remedy, which may be empty.
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EBUSY) => {
-            ("there is a listener already", "not inside another fastopen exec, or a container engine's")
-        }
-        Some(Errno::EINVAL | Errno::ENOSYS) => ("this kernel has none", "Linux 5.9 or newer is needed"),
-        _ => ("the kernel refuses", ""),
+        Some(Errno::EBUSY) => (
+            "there is a listener already",
+            "run it outside of fastopen exec, and of containers whose engine has a listener",
+        ),
+        Some(Errno::EINVAL | Errno::ENOSYS) => ("this kernel lacks it", "use Linux 5.9 or newer"),
+        _ => ("the kernel refuses it", ""),
     }
 }

@@ -1,4 +1,4 @@
-//! Installs the seccomp filter, which suspends (holds) system calls until the supervisor answers them.
+//! Starts a command under a seccomp filter that suspends (holds) system calls until the supervisor answers.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,8 +21,7 @@ use crate::Error;
 /// Limits of `addrlen` in a TCP `connect`: sizes of `struct sockaddr_in` and `struct sockaddr_storage`.
 const SHORTEST: u32 = 16;
 const LONGEST: u32 = 128;
-/// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter sees the length, not the
-/// address.
+/// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter cannot see the address.
 const UNIX: u32 = 110;
 
 /// The filter: holds `listen`, `getpeername`, `connect` if `addrlen` is within the limits, not [`UNIX`], and
@@ -72,8 +71,7 @@ pub(crate) fn spawn(
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Makes `command` write the time of exec to a pipe, after all its earlier `pre_exec` closures. Returns the
-/// pipe's read end.
+/// Makes `command` write the time of exec to a pipe, after all `pre_exec` closures. Returns the read end.
 fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     let report = move || {

@@ -68,7 +68,7 @@ pub struct Report {
     pub counters: BTreeMap<String, i64>,
     /// True if processes that the command started still run.
     pub goes_on: bool,
-    /// The first thousand connections in the order of `connect`; left out on the machine's own network.
+    /// The first thousand connections in the order of `connect`; left out for `fastopen exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<Vec<Connection>>,
 }
@@ -112,7 +112,7 @@ pub struct Traffic {
     pub listeners: u64,
     /// Connections whose SYN was sent without data, because the client did not write in time.
     pub begun_without_data: u64,
-    /// Number of calls on sockets that could not get Fast Open, by reason.
+    /// Number of calls on whose sockets Fast Open could not be enabled, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
     /// True if destroy events were lost (ENOBUFS).
     pub overrun: bool,

@@ -39,7 +39,7 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: enables Fast Open on the sockets of held calls, and counts ended connections.
+/// Supervises a command: enables Fast Open on the sockets of held calls, and counts the connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
@@ -109,7 +109,6 @@ impl Supervisor {
         Ok(!ready.contains(PollFlags::POLLHUP))
     }
 
-    /// Receives the next held call and answers it.
     pub(crate) fn answer_call(&mut self) -> io::Result<()> {
         let Some(call) = self.listener.receive()? else { return Ok(()) };
         let answered = match call.number {
@@ -159,8 +158,8 @@ impl Supervisor {
         Ok((task, fetched))
     }
 
-    /// Enables Fast Open for a call of `connect`, or of a function that sends with `MSG_FASTOPEN`. Such a
-    /// call does not need the option, but it is refused if the socket is connected or Fast Open is off.
+    /// Enables Fast Open for a call that connects, and registers the connection. A call with `MSG_FASTOPEN`
+    /// does not need the option, but the kernel refuses the option if the call would not connect.
     fn connect(&mut self, call: &Call) -> io::Result<()> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(()) };
         let peer = peer_of(call, &task);
@@ -320,7 +319,7 @@ impl Supervisor {
         Ok(traffic)
     }
 
-    /// Counts every connection: from its destroy event, from a dump of open sockets, or as unknown.
+    /// Counts every registered connection: from its destroy event, a dump of open sockets, or as unknown.
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
         for report in open_sockets()? {

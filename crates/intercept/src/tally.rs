@@ -60,7 +60,6 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of another tally to this tally.
     pub(crate) fn add(&mut self, other: &Self) {
         self.connections += other.connections;
         self.established += other.established;

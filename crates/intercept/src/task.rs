@@ -1,4 +1,4 @@
-//! Accesses the descriptors and the memory of a thread of another process.
+//! Reaches into the process of a held call: duplicates its descriptors, and reads and writes its memory.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -69,7 +69,6 @@ fn complete(moved: usize, wanted: usize) -> io::Result<()> {
     if moved == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Returns the process ID of a thread.
 fn process_of(thread: i32) -> io::Result<i32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! Runs a command under interception as a child. A thread supervises it and reports each connection.
+//! Runs a program of a world, such as the browser, under interception. A thread reports its connections.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,8 +16,7 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Supervises a command until this value is dropped. End the command before that: its `connect` calls would
-/// fail with ENOSYS.
+/// Supervises a command until dropped. End the command first: its `connect` calls would fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
