@@ -1,8 +1,7 @@
 //! Stores the packets in flight, ordered by the times at which they are due to be released.
 //!
-//! Packets with equal delays are due in the order in which they were pushed, so they wait in a FIFO without
-//! sorting. A packet that is due before the FIFO's last packet, because its delay is shorter, waits in a
-//! sorted map.
+//! Packets with equal delays are due in the order in which they were pushed, so they wait in a FIFO. A packet
+//! that is due before the FIFO's last packet, because its delay is shorter, waits in a sorted map.
 
 use std::collections::{BTreeMap, VecDeque};
 

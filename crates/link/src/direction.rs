@@ -59,12 +59,12 @@ pub struct Stats {
     pub dropped_loss: u64,
     /// Packets that a middlebox dropped or answered.
     pub dropped_path: u64,
-    /// Largest number of bytes that waited at one time, without the packet on the wire.
+    /// Largest number of bytes that waited in the queue at one time, without the packet on the wire.
     pub queue_bytes_max: u64,
 }
 
 impl Stats {
-    /// Raises `queue_bytes_max` to `bytes`, the number of bytes that wait now, if this number is larger.
+    /// Raises `queue_bytes_max` to `bytes`, the number of bytes that wait now, if `bytes` is larger.
     pub fn count_waiting(&mut self, bytes: u64) {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }

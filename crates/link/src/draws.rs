@@ -1,4 +1,4 @@
-//! Draws random decisions from a seed.
+//! Draws random decisions, such as the loss of a packet, from a seed.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

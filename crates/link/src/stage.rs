@@ -64,8 +64,7 @@ pub enum Verdict {
     Keep,
 }
 
-/// A stage through which the packets of one direction of the link pass, such as random loss, a queue or a
-/// delay.
+/// A stage that the packets of one direction of the link pass, such as random loss, a queue or a delay.
 pub trait Stage<P>: Send {
     /// Decides on a packet that reaches the stage at `now`. `now` never decreases between calls, so only the
     /// last stage may let a packet leave before an earlier packet.

@@ -1,4 +1,4 @@
-//! Applies behaviours of middleboxes that expect a TLS `ClientHello` in one segment (<https://tldr.fail>).
+//! Applies the behaviours of middleboxes that break a split TLS `ClientHello` (<https://tldr.fail>).
 
 use std::collections::BTreeMap;
 

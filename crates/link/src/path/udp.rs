@@ -14,7 +14,7 @@ const LIMIT_BIT_PER_S: u64 = 1_000_000;
 /// Maximum burst of UDP on a limited path: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Time from a flow's first datagram to the change of its port.
+/// Time from a flow's first datagram to the change of its client port ([`Behaviour::Rebind`]).
 const REBOUND_AFTER: Nanos = NS_PER_S / 2;
 /// Time for which Initial packets are held: later packets can overtake them, but no timer expires.
 const INITIAL_HELD: Nanos = NS_PER_S / 100;
@@ -116,7 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if `DropLargeUdp` passes a datagram. `begins` is true if it has a client's Initial.
+    /// Returns true if `DropLargeUdp` forwards a datagram. `begins`: if it has a client's Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

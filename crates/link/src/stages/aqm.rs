@@ -40,9 +40,9 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time to pass to the wire's `free_at`: the last arrival or 1 ns before the last release, whichever
-    /// is later. An opportunity of a trace serves only packets that arrived before it, and a packet that
-    /// waited at the last release did, so an opportunity at that very time still serves the packet.
+    /// The time from which the wire's next free time is computed: that of the last arrival or, after a later
+    /// release, 1 ns before that release. A trace's opportunity serves packets that arrived before it, so an
+    /// opportunity at the time of the release may still serve further packets that waited then.
     asked: Nanos,
 }
 

@@ -1,4 +1,4 @@
-//! A wire with a fixed rate, which sends one packet after another.
+//! Models a wire with a fixed rate, which sends one packet after another.
 //!
 //! Rounding errors do not accumulate while the wire is busy: when b bits are sent, `floor(b * 10^9 / rate)`
 //! ns of the busy period have passed, however the bits are divided into packets.

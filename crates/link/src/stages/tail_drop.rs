@@ -1,4 +1,4 @@
-//! A tail-drop queue: first in, first out, with a limit on the waiting bytes.
+//! Models a tail-drop queue: first in, first out, with a limit on the waiting bytes.
 //!
 //! A packet is dropped if it would have to wait and, with it, the waiting bytes would exceed the limit
 //! (`waiting + packet <= limit` is accepted). The packet on the wire does not count. It does not count in

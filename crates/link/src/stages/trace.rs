@@ -89,8 +89,8 @@ pub(crate) struct Opportunities {
     /// Time and free bytes of the open opportunity: the one that the last packet used, or the next will use.
     open_at: Nanos,
     open_bytes: u32,
-    /// The next delivery opportunity, after the one at `open_at`: the time at which its repetition of the
-    /// trace starts, and its index in the trace.
+    /// The delivery opportunity after the one at `open_at`: the start of its repetition of the trace, and its
+    /// index in the trace.
     period_start: Nanos,
     next: usize,
 }
@@ -102,7 +102,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. One that is offered exactly when an opportunity opens had waited for it, and uses it.
+    /// Sends a packet. If it is offered exactly at the open opportunity, it has waited for that, and uses it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
