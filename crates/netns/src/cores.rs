@@ -1,4 +1,4 @@
-//! Chooses the processor cores of a thread, and reads how cores and threads use their time.
+//! Chooses the processor cores on which threads run, and reads the times that cores and threads have used.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub fn stay_on(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(THIS_THREAD, &set)?)
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts later, on its current core.
+/// Keeps the calling thread, and threads and processes that it starts later, on the core where it runs now.
 pub fn stay() -> io::Result<()> {
     stay_on(&[sched_getcpu()?])
 }

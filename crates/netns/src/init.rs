@@ -1,4 +1,4 @@
-//! Does the work of PID 1 at the start and end of a kernel: mounts, clock, power-off.
+//! Does what PID 1 of the virtual engine's kernel must do: mounts file systems, sets the clock, powers off.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};

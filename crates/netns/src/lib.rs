@@ -1,7 +1,6 @@
 //! Wraps kernel interfaces in safe functions: namespaces, netlink, packet sockets, socket options, counters.
 //!
-//! Only this crate and `fastopen-intercept` may contain `unsafe` code. This crate does not depend on pages or
-//! loads.
+//! Only this crate and `fastopen-intercept` have `unsafe` code. This crate does not depend on pages or loads.
 #![allow(unsafe_code)]
 
 pub mod bpf;
@@ -82,7 +81,7 @@ pub enum Operation {
 /// Result of an operation on the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Converts I/O errors into [`Error`]s that name the failed operation.
+/// Converts the errors of a `Result` into [`Error`]s that name the failed operation.
 pub(crate) trait Doing<T>: Sized {
     /// Converts an error into an [`Error`] of the operation that `operation` returns.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;

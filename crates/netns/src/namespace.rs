@@ -179,8 +179,7 @@ pub fn scratch() -> &'static Path {
     Path::new(place.unwrap_or(&SCRATCH[1]))
 }
 
-/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place` for files that are deleted with
-/// this mount namespace.
+/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place`, until this mount namespace ends.
 pub fn mount_temporary(place: &Path, bytes: Option<u64>) -> Result<()> {
     mount_tmpfs(place, bytes, "1777")
 }

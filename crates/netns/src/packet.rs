@@ -103,8 +103,7 @@ impl Drop for Ring {
     }
 }
 
-/// A packet socket bound to one interface. It receives the arriving frames of one Ethernet type, or of
-/// all types.
+/// A packet socket bound to an interface, which receives the frames of one Ethernet type or of all types.
 pub struct PacketSocket {
     ring: Ring,
     socket: OwnedFd,
@@ -121,8 +120,7 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// Like [`PacketSocket::open`], but the socket also receives the frames that the interface sends. Errors
-    /// call the socket a `kind`.
+    /// Like [`PacketSocket::open`], but also receives frames that the interface sends. Errors contain `kind`.
     fn bind(kind: &str, interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let index = interface_index(interface)? as i32;
         let (socket, ring) =
@@ -188,8 +186,7 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Returns the number of received frames that the kernel dropped since the last call because the ring was
-    /// full (`PACKET_STATISTICS`).
+    /// Returns the number of frames that the kernel dropped since the last call because the ring was full.
     pub fn take_overruns(&self) -> io::Result<u32> {
         // `struct tpacket_stats`: `tp_packets`, `tp_drops`.
         let [.., a, b, c, d]: [u8; 8] = socket::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;

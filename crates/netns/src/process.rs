@@ -1,4 +1,4 @@
-//! Controls processes: lifetime, forks, resource limits, scheduling.
+//! Controls the lifetime, forks, resource limits and scheduling of processes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -172,7 +172,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Replaces the standard streams with /dev/null. Otherwise their readers would wait until this process ends.
+/// Replaces the standard streams with /dev/null, so that their readers do not wait for this process to end.
 pub fn close_standard_streams() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     replace_standard_streams(&null, &null, &null)
@@ -427,8 +427,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }
 
-/// Sets the nice value of this process and its later children to -20. Only root may (`CAP_SYS_NICE`);
-/// otherwise nothing changes.
+/// Sets the nice value of this process and its later children to -20, if this user may (`CAP_SYS_NICE`).
 pub fn raise_priority() {
     // SAFETY: no pointers.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

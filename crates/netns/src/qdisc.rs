@@ -84,8 +84,7 @@ const HANDLE: usize = 8;
 impl RouteSocket {
     /// Installs queueing disciplines on the output of `interface`, each as the parent of the next. Only
     /// [`Qdisc::Netem`] and [`Qdisc::Tbf`] can be parents. Packets count without their Ethernet header. Fails
-    /// with ENOENT if the kernel lacks a discipline, and with EEXIST if the interface already has
-    /// disciplines.
+    /// with ENOENT if the kernel lacks a discipline, and with EEXIST if the interface already has one.
     pub fn add_qdiscs(&mut self, interface: &str, chain: &[Qdisc]) -> Result<()> {
         let index = self.index(interface)?;
         for (major, qdisc) in (1..).zip(chain) {

@@ -295,7 +295,8 @@ fn set_read_only(place: &Path, read_only: bool) -> Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    check(done as libc::c_int).map(drop).doing(|| format!("making {} read-only", place.display()))
+    let how = if read_only { "read-only" } else { "writable" };
+    check(done as libc::c_int).map(drop).doing(|| format!("making {} {how}", place.display()))
 }
 
 /// Makes `/proc/sys` read-only for the calling thread and its children, in a new mount namespace.

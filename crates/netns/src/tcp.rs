@@ -26,8 +26,7 @@ pub struct TcpInfo {
     pub state: u8,
     /// `tcpi_options`: a bit set of `TCPI_OPT_*`.
     pub options: u8,
-    /// `tcpi_fastopen_client_fail`: 0 none, 1 cookie unavailable, 2 data not acknowledged, 3 SYN
-    /// retransmitted.
+    /// `tcpi_fastopen_client_fail`: 0 none, 1 no cookie, 2 data not acknowledged, 3 SYN retransmitted.
     pub fastopen_client_fail: u8,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,

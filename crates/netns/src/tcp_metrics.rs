@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 /// `GENL_HDRLEN` of `include/uapi/linux/genetlink.h`.
 const HEADER_BYTES: usize = 4;
 
-/// The `tcp_metrics` table of a network namespace.
+/// The `tcp_metrics` table of a network namespace, in which the kernel stores cookies by address.
 pub struct Table {
     netlink: Netlink,
     family: u16,

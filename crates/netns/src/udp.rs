@@ -1,4 +1,4 @@
-//! UDP sockets with the kernel's receive timestamps, or with large buffers.
+//! Opens UDP sockets with the kernel's receive timestamps, or with large buffers for QUIC.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
