@@ -61,8 +61,7 @@ pub struct Resource {
     /// Index of the resource that reveals this resource; only the root document has none (explicit `null`).
     #[serde(deserialize_with = "Option::deserialize")]
     pub initiator: Option<usize>,
-    /// Number of body bytes of the initiator that must have arrived to reveal this resource; `None` for the
-    /// whole response.
+    /// Number of bytes of the initiator's body that reveal this resource; `None` for the whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
     /// True if the loader learns of this resource when it queues the initiator's request (server push).
@@ -78,8 +77,7 @@ pub struct Resource {
     /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
     #[serde(default)]
     pub redirect_to: Option<String>,
-    /// Freshness lifetime of the response in seconds (RFC 9111 section 4.2). 0 for a response that is stale
-    /// at once, `None` if unknown.
+    /// Freshness lifetime in seconds (RFC 9111 section 4.2); 0 if it is stale at once, `None` if unknown.
     #[serde(default)]
     pub fresh_s: Option<u64>,
     /// True if the response has a validator, so that a cache can revalidate it (RFC 9110 section 8.8).

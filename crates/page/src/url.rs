@@ -1,5 +1,4 @@
-//! Parses and rewrites the URLs of a page. These URLs are absolute, have neither fragment nor user name, and
-//! can be sent in a request line as written.
+//! Parses and rewrites the URLs of a page.
 
 use std::fmt;
 use std::net::IpAddr;

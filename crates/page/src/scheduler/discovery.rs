@@ -1,4 +1,5 @@
-//! Queues a request once the bytes that refer to its resource have arrived and the processing time is over.
+//! Decides when the client requests each resource: once the bytes that refer to it have arrived, and its
+//! processing time is over. Computes the time of the load event.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -129,7 +130,7 @@ impl Discovery {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Returns the next request to queue at or before `now`; `None` if there is none.
+    /// Marks the next resource that is due by `now` as requested, and returns it; `None` if none is due.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {

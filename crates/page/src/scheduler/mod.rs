@@ -113,8 +113,7 @@ impl Scheduler {
         self.pool.next_action()
     }
 
-    /// Returns the time by which [`Scheduler::advance`] must be called; `None` if only an event can cause
-    /// actions.
+    /// Returns the time by which [`Scheduler::advance`] must be called; `None` if no timer is set.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.is_finished() {
             return None;
@@ -129,8 +128,7 @@ impl Scheduler {
         self.discovery.plt()
     }
 
-    /// Returns true if the load is over: all selected resources have ended or failed, and the load event has
-    /// passed.
+    /// Returns true when all selected resources have ended or failed, and the load event has passed.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }
@@ -153,7 +151,7 @@ impl Scheduler {
     fn queue_due(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         while let Some(resource) = self.discovery.next_due(self.now) {
-            if self.throttle.admits(resource) {
+            if self.throttle.admit(resource) {
                 self.pool.queue(self.now, resource);
             }
         }

@@ -3,7 +3,7 @@
 
 use crate::{Origin, Page, Resource, ResourceType};
 
-/// A group of requests that may share connections. Requests of different partitions never share one.
+/// A group of requests that may share connections. Different partitions never share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Partition {
     /// True for a request without credentials: a font whose origin differs from its document's (Fetch

@@ -1,4 +1,4 @@
-//! Plans the requests of a load, and the bytes that reveal them. A plan does not change during the load.
+//! Plans, before a load, which resources it requests, and which bytes of which response reveal each of them.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};

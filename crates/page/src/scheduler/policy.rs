@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Origin, Phase};
 
-/// The way in which a client loads pages.
+/// The order of a client's requests, and the limits of its connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The order of the client's requests.
@@ -79,8 +79,7 @@ impl Policy {
     /// connection: Chromium's `kMaxConnectRetryInterval`.
     pub const BACKUP_AFTER_NS: Nanos = 250_000_000;
 
-    /// Returns the policy of a browser: at most six persistent connections to each server and 256 in all, as
-    /// in Chromium.
+    /// Returns Chromium's policy: at most six persistent connections to each server, and 256 in all.
     pub fn browser() -> Self {
         Self {
             profile: Profile::Browser,

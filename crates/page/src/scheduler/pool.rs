@@ -295,7 +295,7 @@ impl Pool {
                 let server = self.connections[connection.0].server;
                 self.connected(server);
                 self.forget(connection);
-                if self.goes_on_without(now, connection) {
+                if self.try_replace(now, connection) {
                     return Vec::new();
                 }
                 self.take_next(server, false).into_iter().collect()
@@ -304,7 +304,7 @@ impl Pool {
                 let retry = self.was_reused(connection);
                 let in_flight = std::mem::take(&mut self.connections[connection.0].in_flight);
                 self.forget(connection);
-                if !self.connections[connection.0].secured && self.goes_on_without(now, connection) {
+                if !self.connections[connection.0].secured && self.try_replace(now, connection) {
                     for resource in in_flight {
                         self.queue(now, resource);
                     }
@@ -319,8 +319,8 @@ impl Pool {
     }
 
     /// Handles the loss of a connection that was not secured: opens the planned fallback at once. Returns
-    /// true if the requests can continue on a connection of the other kind, fallback or not.
-    fn goes_on_without(&mut self, now: Nanos, lost: ConnectionId) -> bool {
+    /// true if another connection, the fallback or the one that it replaces, can take over the requests.
+    fn try_replace(&mut self, now: Nanos, lost: ConnectionId) -> bool {
         let Connection { server, fallback, .. } = self.connections[lost.0];
         if !self.may_fall_back(server) {
             return false;
@@ -349,7 +349,7 @@ impl Pool {
         true
     }
 
-    /// Ends a failed request. Returns its resource; `None` if it is retried, or was not on the connection.
+    /// Ends a failed request and returns its resource; `None` if it is retried or was not on the connection.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,

@@ -67,8 +67,9 @@ impl Throttle {
         }
     }
 
-    /// Returns true if the request may start now. Otherwise a later [`Throttle::ended`] returns the request.
-    pub(crate) fn admits(&mut self, resource: usize) -> bool {
+    /// Starts the request and returns true if the limits allow this. Otherwise the request waits until a
+    /// later [`Throttle::ended`] starts and returns it.
+    pub(crate) fn admit(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
         if let Some(redirect) = request.follows {
             self.leave(redirect);
@@ -84,8 +85,8 @@ impl Throttle {
         admits
     }
 
-    /// Ends an admitted request. Returns the frame's next waiting request that may start, skipping servers at
-    /// their limit; `None` if there is none, or if a redirect's target takes over the slot.
+    /// Ends an admitted request. Starts and returns the frame's next waiting request whose server is not at
+    /// its limit; `None` if there is none, or if a redirect's target takes over the slot.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;
@@ -95,7 +96,7 @@ impl Throttle {
         let waiting = &self.frames[&number].waiting;
         let place = waiting.iter().position(|&waiting| self.may_start(self.requests[waiting]))?;
         let next = self.frames.get_mut(&number)?.waiting.remove(place)?;
-        self.admits(next).then_some(next)
+        self.admit(next).then_some(next)
     }
 
     fn leave(&mut self, resource: usize) {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// The deferred references, by index, that are part of the reference to their initiator, which starts their
-/// requests later.
+/// Further references, by index, that are written into the reference to their initiator, and whose requests
+/// start after the initiator's request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the initiator's response has ended.
@@ -15,13 +15,13 @@ pub(super) struct Deferred {
     pub(super) on_use: Vec<usize>,
 }
 
+/// Writes the references of a page in the languages of its bodies.
 pub(super) struct Writer<'a> {
     pub(super) page: &'a Page,
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// For each reference, true if the request starts without its processing time, because the body has no
-    /// room for a timer.
+    /// For each reference, true if its body has no room for a timer, so that the request starts too early.
     pub(super) early: Vec<bool>,
 }
 

@@ -37,11 +37,11 @@ pub(super) struct Placement {
 /// The state of a placement. `children` to `carries_runtime` have one item for each reference.
 struct Placer<'a> {
     writer: Writer<'a>,
-    /// References not placed yet, by the reference whose response starts their requests.
+    /// For each reference, the references that its response starts and that are not placed yet.
     children: Vec<Vec<usize>>,
-    /// Nesting depth of the deferred references that are part of the reference.
+    /// Nesting depth of the deferred references that are written into the reference.
     depth: Vec<usize>,
-    /// References in the body of the reference's last resource.
+    /// References that the body of the reference's last resource holds.
     held: Vec<Vec<usize>>,
     /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
@@ -288,8 +288,7 @@ impl<'a> Placer<'a> {
         if runtime { element.or_else(|| Some(self.writer.template(&[child]))) } else { element }
     }
 
-    /// Returns the text with which a document begins: the longest variant that leaves room for references, or
-    /// an empty string.
+    /// Returns the start of a document: the longest variant that leaves room for references; may be empty.
     fn head(&self, number: usize, room: usize) -> String {
         let icon = if number == 0 { NO_ICON } else { "" };
         if self.carries_runtime[number] {
@@ -380,8 +379,7 @@ impl<'a> Placer<'a> {
         left
     }
 
-    /// Follows all references from the root document, and collects the gaps, such as resources that no
-    /// reference reaches.
+    /// Follows all references from the root document, to find the gaps, such as resources never reached.
     fn finish(self) -> Placement {
         let Self { writer, held, bodies, lists, relocated, .. } = self;
         let mut reached = vec![false; writer.references.len()];

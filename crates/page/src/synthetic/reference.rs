@@ -1,5 +1,5 @@
-//! Finds the references of synthetic bodies: the element or call that starts each request, the response that
-//! precedes the request, and the delay between that response and the request.
+//! Derives the references that synthetic bodies need from the page: the element or call that starts each
+//! request, the response that precedes the request, and the delay between response and request.
 
 use std::collections::BTreeSet;
 
