@@ -96,8 +96,8 @@ pub enum RequestHeads {
     Recorded,
 }
 
-/// The settings of a job's client. A setting that is also a field of [`Policy`] defaults to the profile's
-/// value.
+/// The settings of a job's client. Settings that are also fields of [`Policy`] default to the profile's
+/// values.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]

@@ -96,7 +96,7 @@ pub struct Network {
 /// The time for which the loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The method by which the client learns the addresses of hosts.
+/// The way in which the client learns the addresses of hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameLookup {
@@ -252,7 +252,7 @@ impl LinkDirection {
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
-            (Some(_), Some(_)) => return Err(wrong("trace_ms", &"goes with a rate_bit_per_s of null")),
+            (Some(_), Some(_)) => return Err(wrong("trace_ms", &"needs a rate_bit_per_s of null")),
             (Some(rate), None) if !(Rate::MIN_BIT_PER_S..=Rate::MAX_BIT_PER_S).contains(&rate) => {
                 return Err(wrong("rate_bit_per_s", &"not within 64 kbit/s and 1 Gbit/s"));
             }
@@ -374,8 +374,7 @@ impl Job {
         self.client.kind.capabilities().is_foreign || self.origins.server.is_some()
     }
 
-    /// Returns the settings of QUIC; `None` if no host of the page uses HTTP/3, or if quinn lacks the
-    /// congestion control.
+    /// Returns the settings of QUIC; `None` if no host uses HTTP/3, or if quinn lacks the congestion control.
     pub fn quic(&self) -> Option<quic::Settings> {
         self.page.origins().iter().any(|origin| self.origins.http_of(&origin.host).is_quic()).then_some(())?;
         Some(quic::Settings {

@@ -1,5 +1,5 @@
-//! Defines the jobs that the program `fastopen-world` reads, and the records that it writes.
-//! `docs/dev/contract.md` describes the keys.
+//! Defines the jobs that the program `fastopen-world` reads, and the records that it writes. The Python
+//! program writes the jobs. `docs/dev/contract.md` describes the keys.
 
 #![expect(missing_docs, reason = "docs/dev/contract.md describes each key")]
 

@@ -1,4 +1,4 @@
-//! Defines records, which the program `fastopen-world` writes and tests read.
+//! Defines the records that the program `fastopen-world` writes. Tests read them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

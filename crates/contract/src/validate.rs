@@ -102,7 +102,7 @@ impl LoadPlan {
         not_empty("id", &self.id)?;
         // A Fast Open load without `cookies` would be valid even if it did not use Fast Open.
         demand(self.transport.is_fast_open() == self.cookies.is_some(), || {
-            "cookies: needed with transports of tfo, and only with them".into()
+            "cookies: required for tfo and tls+tfo, and not allowed for other transports".into()
         })?;
         self.transactions.as_ref().map_or(Ok(()), TransactionsPlan::validate)
     }

@@ -1,4 +1,4 @@
-//! Compares the counters of each kernel with its sockets, and both ends with each other.
+//! Compares the Fast Open counters of each kernel with its sockets' evidence, and both ends with each other.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -127,7 +127,7 @@ pub(super) fn is_given_up(connection: &ConnectionRecord) -> bool {
     unanswered && connection.requests == 0
 }
 
-/// Formats the number of events that the path explains, for the text of a reason; empty if the number is 0.
+/// Formats the range of events that the path explains, for the text of a reason; empty if there are none.
 pub(super) fn by_path(expected: &RangeInclusive<i64>) -> String {
     match (expected.start(), expected.end()) {
         (_, 0) => String::new(),

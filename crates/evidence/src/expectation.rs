@@ -1,4 +1,4 @@
-//! Derives from the plan of a load the evidence that the load must show.
+//! Derives the evidence that a load must show from its plan and its job.
 
 use fastopen_replay::tls::{SessionStart, TicketState};
 
@@ -11,8 +11,7 @@ pub struct Expectation {
     pub tls: bool,
     /// The expected use of Fast Open; `None` if no SYN may request a cookie or carry data.
     pub fast_open: Option<FastOpen>,
-    /// The allowed start of a TLS session with tickets of the earlier visit: full handshake, resumed, or with
-    /// early data.
+    /// The permitted use of session tickets from the earlier visit: none, resumption, or early data.
     pub visit: SessionStart,
     /// Number of valid session tickets for each host that the client has when the load begins.
     pub tickets_before: u8,
@@ -52,8 +51,8 @@ pub enum SynData {
 }
 
 impl Expectation {
-    /// Returns the allowed start of a TLS session with tickets that the client received during the load: with
-    /// early data only if the origins accept it.
+    /// Returns the permitted use of session tickets that the client receives during the load: resumption, or
+    /// early data if the origins accept it.
     pub fn later(&self) -> SessionStart {
         match self.early_data {
             EarlyData::Accepted | EarlyData::OfThisLoad => SessionStart::Early,

@@ -1,5 +1,5 @@
-//! Decides if a load is valid: compares the observations of client, origins and both kernels with the load's
-//! expectation. The rules are pure functions.
+//! Decides for `fastopen-world` if a load is valid: compares the observations of client, origins and both
+//! kernels with the evidence that the load must show. The rules are pure functions.
 
 /// Adds a reason why a load is invalid to a list: its kind, and a formatted text for people.
 macro_rules! invalid {
@@ -126,7 +126,7 @@ impl Observations<'_> {
                 ),
             }
         } else if self.requests.is_empty() {
-            invalid!(reasons, Incomplete, "the client requested nothing of the page");
+            invalid!(reasons, Incomplete, "the client requested no resource of the page");
         }
         for request in self.requests.iter().filter(|one| one.error.is_none() && one.end_ns.is_some()) {
             let resource = &self.job.page.resources[request.resource];

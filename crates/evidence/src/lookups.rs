@@ -15,7 +15,12 @@ impl Observations<'_> {
     pub(super) fn name_lookups(&self, reasons: &mut Vec<Invalid>) {
         if self.job.network.names == NameLookup::None {
             if let Some(lookup) = self.lookups.first() {
-                invalid!(reasons, LookupsDisagree, "{} was looked up, and no name should be", lookup.host);
+                invalid!(
+                    reasons,
+                    LookupsDisagree,
+                    "{} was looked up, but clients know all addresses",
+                    lookup.host
+                );
             }
             return;
         }
@@ -34,8 +39,8 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Describes the fault if lookups use TCP, and the loader does not have exactly one connection to the
-    /// resolver, in the requested protocol: cleartext, or TLS that both ends completed. Otherwise `None`.
+    /// If lookups use TCP, describes the fault unless the loader has exactly one connection to the resolver,
+    /// in the requested protocol: cleartext, or TLS that both ends completed. Otherwise returns `None`.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.job.is_foreign() || !answered || !self.job.network.names.is_over_tcp() {

@@ -95,8 +95,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if the evidence of connections with this effect is that of an open path with default
-    /// settings.
+    /// Returns true if connections with this effect show the evidence of an open path with default settings.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -246,7 +245,8 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections selected by `kind` whose SYN data fails with an effect selected by `which`.
+    /// Counts the connections for which `kind` returns true, and whose SYN data fails with an effect for
+    /// which `which` returns true.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let fails = |effect: Effect| effect.fail.is_some() && which(effect);
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))

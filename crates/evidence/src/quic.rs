@@ -32,14 +32,18 @@ impl Observations<'_> {
             }
             if self.fell_back(connection) {
                 if !self.had_to_fall_back(connection) {
-                    invalid!(reasons, NoQuic, "a connection to {host} is TCP's before QUIC had its time");
+                    invalid!(
+                        reasons,
+                        NoQuic,
+                        "a connection to {host} used TCP before the fallback delay was over"
+                    );
                 }
                 continue;
             }
             let Some(quic) = connection.quic.filter(|_| wanted) else {
                 if wanted || connection.quic.is_some() {
-                    let what = if wanted { "is not QUIC's" } else { "is QUIC's" };
-                    invalid!(reasons, NoQuic, "a connection to {host} {what}");
+                    let protocol = if wanted { "TCP instead of QUIC" } else { "QUIC instead of TCP" };
+                    invalid!(reasons, NoQuic, "a connection to {host} used {protocol}");
                 }
                 continue;
             };

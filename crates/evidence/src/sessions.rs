@@ -52,8 +52,8 @@ impl Observations<'_> {
             invalid!(
                 reasons,
                 NoEarlyData,
-                "of {able} connections to {host} {started} began with early data that the origin read before \
-                 the handshake was complete, of {with_ticket} with a ticket"
+                "{started} of {able} connections to {host} began with early data that the origin read before \
+                 the handshake was complete, but {with_ticket} had a ticket"
             );
         }
         let late_ns = self.late_us() * 1000;

@@ -33,8 +33,8 @@ impl Observations<'_> {
             invalid!(
                 reasons,
                 NoSynData,
-                "{missing} of {all} connections carried no data in their SYN though nothing was lost, first \
-                 the one to {host}"
+                "{missing} of {all} connections carried no data in their SYN although nothing was lost; the \
+                 first is to {host}"
             );
         }
     }
@@ -60,7 +60,7 @@ impl Observations<'_> {
                 invalid!(
                     reasons,
                     NoSynData,
-                    "a connection to {host} carried none although the cookie was there"
+                    "a connection to {host} carried no data in its SYN, although the client had a cookie"
                 );
             }
             let Some(connected) = connection.connected_ns.filter(|_| connection.handshake_us.is_some())

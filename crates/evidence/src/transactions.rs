@@ -120,7 +120,7 @@ pub fn judge(seen: &Seen) -> Vec<Invalid> {
     let Outcome { answered, begun, wrong, failures, .. } = seen.outcome;
     let met = failures.keys().next().map_or("", String::as_str);
     if *wrong > 0 {
-        invalid!(reasons, WrongBytes, "{wrong} of {begun} answers are other than the page says: {met}");
+        invalid!(reasons, WrongBytes, "{wrong} of {begun} responses differ from the page: {met}");
     } else if *answered == 0 {
         invalid!(reasons, Incomplete, "none of {begun} transactions was answered: {met}");
     }
@@ -227,7 +227,7 @@ impl Seen<'_> {
             invalid!(
                 reasons,
                 CountersDisagree,
-                "the server's kernel took data of {taken} SYNs, and acknowledged {syn_data}"
+                "the server's kernel accepted the data of {taken} SYNs, and acknowledged {syn_data}"
             );
         }
         let overflows = self.of_origins("TCPFastOpenListenOverflow");

@@ -130,7 +130,7 @@ fn a_client_that_falls_back_may_speak_tcp_after_quic_had_its_time() {
     assert_eq!(fallen_back(200).kinds(), NONE);
     let too_soon = fallen_back(201);
     assert_eq!(too_soon.kinds(), [InvalidKind::NoQuic]);
-    assert!(too_soon.reasons()[0].detail.contains("before QUIC had its time"));
+    assert!(too_soon.reasons()[0].detail.contains("before the fallback delay was over"));
     let secured = fallen_back(200).with(|load| {
         let left = load.connections.last_mut().expect("it has some");
         left.tls = Some(handshake(false, false));
