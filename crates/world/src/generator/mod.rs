@@ -55,8 +55,7 @@ pub struct Load {
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Runs the load, waits for the last transactions to end, and returns the outcome. Calls `halfway` once,
-/// after half of the duration.
+/// Runs the load, and returns its outcome. Calls `halfway` once, after half of the duration.
 pub fn run(
     load: &Load,
     sources: Sources,
@@ -182,7 +181,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues the transaction at this index. In a closed loop, its end begins the client's next one.
+    /// Continues the transaction at index `place`. If it ends in a closed loop, begins the client's next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);

@@ -1,5 +1,4 @@
-//! Performs a transaction of the generator: opens a connection, sends the request, and reads the response
-//! and the server's FIN.
+//! Performs a transaction: opens a connection, sends the request, reads the response and the server's FIN.
 
 use std::io;
 use std::net::SocketAddr;

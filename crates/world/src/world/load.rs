@@ -466,7 +466,6 @@ struct Observed<'w, 'a> {
     started_unix_ms: u64,
     ended_unix_ns: u64,
     loaded: Loaded,
-    /// The growth of each end's counters, without unchanged counters.
     counters: BothEnds<BTreeMap<String, i64>>,
     link: LinkRecord,
     cross: Option<CrossRecord>,

@@ -409,8 +409,7 @@ fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Assigns addresses to each host of the page, and to each host that a command of `--serve` serves. Fails if
-/// there are too many hosts.
+/// Assigns addresses to the hosts of the page and of `--serve` commands. Fails if there are too many hosts.
 fn assign_addresses(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);

@@ -1,5 +1,4 @@
-//! Builds the configuration of a world's origins: the page's resources in cleartext and over TLS, the TLS
-//! servers, and the resolver.
+//! Builds the configuration of a world's origins: the page's resources, TLS and the resolver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Runs the transactions of a job, which put the server of a world under load instead of loading a page, and
-//! checks their evidence.
+//! Runs the transactions of a job, which put the server under load instead of loading a page, and checks
+//! their evidence.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -159,7 +159,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed. Fails if an earlier load had a flood.
+    /// Restores the settings that earlier transactions may have changed. Fails if they had a flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: no load can follow a flood, because its half-open connections would count";

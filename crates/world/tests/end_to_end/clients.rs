@@ -146,7 +146,7 @@ fn a_command_that_fails_is_reported_with_the_last_line_of_its_standard_error() {
 #[test]
 fn a_command_that_asks_for_nothing_has_not_loaded_the_page() {
     for (_, detail) in faults("exit 0") {
-        assert_eq!(detail, "the client requested nothing of the page");
+        assert_eq!(detail, "the client requested no resource of the page");
     }
 }
 

@@ -1,6 +1,5 @@
-//! Limits what the scripts of a page may do during its load. The load fails with a reason if the page
-//! navigates away, closes the tab, opens a window, makes too many requests or blocks its thread. Dialogs are
-//! accepted.
+//! Limits what a page may do during its load, and accepts its dialogs. The load fails with a reason if the
+//! page navigates away, closes the tab, opens a window, makes too many requests or blocks its thread.
 
 use fastopen_netns::clock::monotonic_ns;
 use serde_json::{Value, json};

@@ -59,8 +59,8 @@ impl Film {
         Ok(())
     }
 
-    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns` of the monotonic clock,
-    /// and the number of pictures that did not fit into the budget.
+    /// Waits until the page is drawn. Returns the pictures, with times since `start_ns` of the monotonic
+    /// clock, and the number of pictures that did not fit into the budget.
     pub(super) fn end(
         mut self,
         browser: &mut Browser,

@@ -83,8 +83,7 @@ fn script(loading: &Loading) -> Option<String> {
 }
 
 impl Chromium {
-    /// Opens a tab in a new context: in the browser of the last load if it still works, else in a new
-    /// browser.
+    /// Opens a tab in a new context, in the browser of the last load if it still works, else in a new one.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
@@ -193,8 +192,7 @@ fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// Returns `--host-resolver-rules` for the hosts that the browser does not look up: addresses and
-/// `localhost`.
+/// Returns `--host-resolver-rules` for hosts that the browser does not look up: addresses and `localhost`.
 fn resolver_rules(loading: &Loading) -> String {
     let rules = loading.hosts.iter().filter(|(host, _)| !is_name(host) || is_local(host));
     let rules = rules.map(|(host, one)| format!("MAP {} {}", host.trim_matches(['[', ']']), one.preferred));

@@ -35,16 +35,14 @@ impl Resources {
     }
 }
 
-/// The errors of a request to a host that the page does not contain. The second occurs if the browser
-/// considers the network down.
+/// The errors of requests to hosts that the page lacks; the second, if the browser thinks it is offline.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
 /// The state of one load, as the events so far show it.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still to come; None with recorded bodies, whose scripts
-    /// decide on requests.
+    /// For each resource, true if its request is still to come; None if unknown (recorded bodies).
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,

@@ -335,7 +335,8 @@ impl PageLoad {
         self.begin(Waiting { id, origin, version, requests });
     }
 
-    /// Opens the connection if its host's address is known. Otherwise starts a lookup, for which it waits.
+    /// Opens a connection if its host's address is known. Otherwise makes the connection wait for the lookup
+    /// of its host, and starts the lookup if necessary.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
         if self.resolver.is_none() || !is_name(&server.host) {

@@ -197,8 +197,7 @@ fn limit_time() -> io::Result<Arc<AtomicBool>> {
     Ok(timed_out)
 }
 
-/// Replaces standard input with a file, and the outputs with one or two pipes that the returned threads copy
-/// to files.
+/// Replaces standard input with a file, and the outputs with pipes that the returned threads copy to files.
 fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     let pump = |from: OwnedFd, name: &'static str| {
         let to = channel.join(name);
