@@ -1,4 +1,4 @@
-//! Checks loads with an external server.
+//! Checks that an external server served, that its listeners have Fast Open queues, and its own connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Errors of commands under interception, with their remedies and exit codes.
+//! Defines the errors of commands under interception, with their remedies and exit codes.
 
 use std::io;
 

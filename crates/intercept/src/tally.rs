@@ -1,4 +1,4 @@
-//! Counts connections by their outcome in `TCP_INFO`.
+//! Counts the connections of a command by their outcome, as `TCP_INFO` shows it.
 
 use fastopen_netns::tcp::TcpInfo;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Builds the instructions of seccomp filters (classic BPF).
+//! Builds the instructions of seccomp filters (classic BPF), for `sandbox` and for interception.
 
 use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 

@@ -1,4 +1,4 @@
-//! Exchanges netlink messages: sends a request, and collects answers until acknowledgement or end of dump.
+//! Sends netlink requests and collects the answers, for `route`, `qdisc`, `sock_diag` and `tcp_metrics`.
 //!
 //! A message is a family's header followed by attributes. Messages are built and parsed here, because the
 //! project uses only a few kinds (docs/decisions/dependencies.md).

@@ -1,5 +1,5 @@
-//! Packet sockets on one interface: they receive frames with the kernel's timestamps through a ring shared
-//! with the kernel, and send frames in batches.
+//! Opens packet sockets, for the emulated link and for captures. They receive frames with the kernel's
+//! timestamps through a ring shared with the kernel, and send frames in batches.
 //!
 //! They work on veth inside a user namespace, without `/dev/net/tun` or a kernel module.
 

@@ -1,4 +1,4 @@
-//! Stores the open TCP sockets, and the last `TCP_INFO` of closed sockets, by four-tuple.
+//! Stores the open TCP sockets of origins or loader, and the last `TCP_INFO` of closed ones, by four-tuple.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};

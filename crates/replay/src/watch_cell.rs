@@ -1,6 +1,6 @@
-//! A value that one thread updates while another waits for it. An update without a waiting thread makes no
-//! system call, unlike a plain `Condvar::notify_all`. On the virtual engine, system calls take most of a
-//! load's real time.
+//! Stores a value that one thread updates while another waits for it. An update without a waiting thread
+//! makes no system call, unlike `Condvar::notify_all`. In the virtual engine, system calls take most of the
+//! time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Queues with active queue management (AQM). They keep packets, and may drop a packet when they dequeue it.
+//! Keeps packets in queues with active queue management (AQM), which may drop a packet when they dequeue it.
 //!
 //! The limit applies to waiting bytes, as in the tail-drop queue. The packet on the wire is not part of the
 //! queue: the next packet is dequeued when the wire is free, and its sojourn time ends then.

@@ -1,4 +1,4 @@
-//! Opens connections and assigns requests to them with Chromium's late binding.
+//! Opens connections and assigns requests to them, with Chromium's late binding.
 //!
 //! A queued request takes an available connection to its server. If there is none, the pool opens a
 //! connection if the limits allow it, without binding the request to this connection. The first connection

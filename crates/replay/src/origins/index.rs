@@ -1,5 +1,5 @@
 //! Finds the resource with which an origin answers a request: by host, method and path, then by port and
-//! query. With recorded bodies, requests for alternatives, such as another size of a picture, also find it.
+//! query. With recorded bodies, alternatives, such as another size of a picture, get the same resource.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

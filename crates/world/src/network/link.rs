@@ -1,4 +1,4 @@
-//! Runs the link of a world with one of two implementations: this program or the kernel.
+//! Runs the link of a world: in this program (`program_link`) or with the kernel (`kernel_link`).
 
 use std::cell::RefCell;
 

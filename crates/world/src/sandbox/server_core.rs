@@ -1,5 +1,5 @@
-//! Reserves a core for the server of a benchmark. The server's threads run on this core, and the kernel
-//! processes the server's received packets there, so the core's busy time is due to the server.
+//! Reserves a core for the server in jobs with transactions. The server's threads run on this core, and the
+//! kernel processes the server's received packets there, so the core's busy time is due to the server.
 
 use std::io;
 
