@@ -13,5 +13,5 @@ def inert(value: Cell) -> Cell | str:
 
 
 def as_written(cell: str) -> str:
-    """Return the original text of a cell that `inert` returned."""
+    """Undo `inert`: return the cell's text without the apostrophe that `inert` added, if it did."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
