@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.attribution import where_slower
+from fastopen.analysis.attribution import place_and_reason
 from fastopen.analysis.statistics import (
     FULL_MIN,
     CellResult,
@@ -130,7 +130,7 @@ def _extremes(results: Results) -> Iterator[str]:
     for words, named in (("most", savings[:EXTREMES]), ("least", savings[: -EXTREMES - 1 : -1])):
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for cell in reversed(known[-EXTREMES:]):
-        if (cell.improvement_percent or 0.0) < 0 and (why := where_slower(results, [cell])):
+        if (cell.improvement_percent or 0.0) < 0 and (why := place_and_reason(results, [cell])):
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
