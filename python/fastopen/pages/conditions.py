@@ -48,8 +48,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 
 
-class Where:
-    """A parsed and checked condition. Call it with the facts of a page."""
+class Condition:
+    """A parsed and checked condition. A call with the facts of a page returns True if the page meets it."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
         """Parse a condition. `kinds` maps the names of all facts to their kinds. Raises InputError."""

@@ -79,7 +79,7 @@ def with_scheme(url: str, scheme: str) -> str:
 
 
 def target_of(url: str) -> str:
-    """Return the target in the request line of a valid page URL: path and query."""
+    """Return the path and query of a valid page URL, which are the target in the request line."""
     parts = urlsplit(url)
     return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
 
