@@ -164,7 +164,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
             rows = csv.DictReader(text)
             lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
             if lacking:
-                remedy = "fastopen page index writes it again"
+                remedy = "write it again with fastopen page index"
                 raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
             for row in rows:
                 facts = _typed(row, f"{path}: line {rows.line_num}")
@@ -173,7 +173,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"not an index: {error}", str(path), "fastopen page index writes one") from None
+        raise InputError(f"not an index: {error}", str(path), "write one with fastopen page index") from None
 
 
 def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
         try:
             facts[name] = as_written(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
-            shown = "nothing" if written is None else repr(written)
-            raise InputError(f"{name} is {shown}", place, "fastopen page index writes it again") from None
+            shown = "missing" if written is None else repr(written)
+            raise InputError(f"{name} is {shown}", place, "write it again with fastopen page index") from None
     return facts
 
 

@@ -41,7 +41,7 @@ def problem_of(url: str) -> str | None:
     if host != host.lower():
         return "host is not in lower case"
     if not _HOST.match(host) or _canonical(host) != host:
-        return "host is not a name or address as URLs write them"
+        return "host is not a valid name or address"
     if not _TARGET.match(url[len(parts.scheme) + 3 + len(parts.netloc) :]):
         return "path is missing or has characters that must be percent-encoded"
     return None

@@ -52,7 +52,7 @@ def warc_record(body: bytes, *, coding: str = "") -> bytes:
 @pytest.mark.slow
 def test_a_har_with_one_endless_string_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = bomb(tmp_path / "bomb.har.gz", b'{"log":{"creator":{"name":"', 80, b'"},"entries":[]}}')
-    with pytest.raises(InputError, match=r"one value of it is longer than 64 MiB"):
+    with pytest.raises(InputError, match=r"one of its values is longer than 64 MiB"):
         load_pages([path])
 
 
@@ -193,17 +193,17 @@ MUCH_MEMORY: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "lists of a page": (
         "x.page.json",
         lambda: b'{"format":"fastopen-page/1","resources":' + _LISTS + b"}",
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "lists of a HAR's creator": (
         "x.har",
         lambda: b'{"log":{"creator":' + _LISTS + b',"entries":[]}}',
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "objects of an entry": (
         "x.har",
         lambda: _ENTRY + b',"x":[' + b'{"":0},' * (8 * MIB) + b"0]}]}}",
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "lists in a string of an entry": (
         "x.har",

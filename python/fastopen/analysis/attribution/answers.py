@@ -164,7 +164,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
             continue
         rtts_ms, saved_ms = [pair.place.rtt_ms for pair in pairs], [pair.saved_ms for pair in pairs]
         per_ms = linear_regression(rtts_ms, saved_ms).slope
-        grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
+        grows = f"as if {plural(per_ms, 'handshake')} in a row were saved"
         if per_ms < HANDSHAKE_MIN:
             grows = "less than a handshake in a row"
         yield (

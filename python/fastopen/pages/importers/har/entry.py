@@ -123,7 +123,7 @@ def _parts(raw: object, place: str) -> Parts:
         raise InputError("missing" if request is None else "is not an object", f"{place}.request")
     url = request.get("url")
     if not coerce.text(url).strip():
-        raise InputError("missing" if url is None else "is not a text", f"{place}.request.url")
+        raise InputError("missing" if url is None else "is not a string", f"{place}.request.url")
     if not isinstance(response, dict):
         raise InputError("missing" if response is None else "is not an object", f"{place}.response")
     return Parts(raw)

@@ -55,7 +55,7 @@ class Scanner:
         remedy = "export it without content, or leave that request out"
         # A text with a character beyond Latin-1 takes two or four bytes per character.
         if sys.getsizeof(kept) > MAX_PIECE_BYTES:
-            message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
+            message = f"one of its values is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self._place, remedy)
         size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
         # is_too_much does not need to estimate the memory of a text of at most LITTLE characters.
@@ -66,7 +66,7 @@ class Scanner:
         self._whole = not piece
         self._text, self._at = kept + piece, 0
         if json_memory.is_too_much(self._text):
-            message = f"one value of it may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
+            message = f"one of its values may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
             raise InputError(message, self._place, remedy)
 
     def peek(self) -> str:
