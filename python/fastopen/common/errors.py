@@ -53,7 +53,7 @@ def raise_all(problems: Sequence[InputError]) -> None:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
-def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
+def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
     """Return a remedy for the unknown name `asked`: `did you mean NAME?` with the most similar of the `known`
     names, or `otherwise` if no name is similar. `kind` is inserted before NAME."""
     names = list(known)

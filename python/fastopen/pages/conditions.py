@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from fastopen.common.errors import InputError, any_of, nearest
+from fastopen.common.errors import InputError, any_of, did_you_mean
 
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
@@ -129,7 +129,7 @@ class Condition:
 
     def _column(self, name: str) -> tuple[Kind, Reader]:
         if name not in self._kinds:
-            remedy = nearest(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
+            remedy = did_you_mean(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
             raise self._fault(f"unknown page property {name!r}", remedy)
         return self._kinds[name], lambda facts: facts[name]
 

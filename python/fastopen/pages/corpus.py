@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fastopen.common.csv_cells import as_written
+from fastopen.common.csv_cells import unescape_formula
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
 from fastopen.pages.conditions import Condition, Kind
@@ -181,7 +181,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
     for name, kind in KINDS.items():
         written = row[name]
         try:
-            facts[name] = as_written(written) if kind == "text" else int(written)
+            facts[name] = unescape_formula(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
             shown = "missing" if written is None else repr(written)
             raise InputError(f"{name} is {shown}", place, "write it again with fastopen page index") from None

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
+from fastopen.common.errors import InputError, any_of, collected, did_you_mean, raise_all
 from fastopen.common.phrases import some
 from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
@@ -80,7 +80,7 @@ def missing(argument: Path | str) -> InputError | None:
     with suppress(OSError, ValueError):  # raised for names that no file can have
         if url or name in packaged or Path(argument).exists():
             return None
-    remedy = nearest(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
+    remedy = did_you_mean(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
     return InputError("no such file and no packaged page of that name", name, remedy)
 
 

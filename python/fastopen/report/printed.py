@@ -249,7 +249,7 @@ def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
 
 
 def _outliers(results: Results) -> Iterator[str]:
-    lossy = [cell for cell in results.cells if results.loses(cell)]
+    lossy = [cell for cell in results.cells if results.has_random_loss(cell)]
     if late := sum(len(cell.outliers) for cell in lossy):
         loads = sum(len(cell.plts_ms) for cell in lossy)
         which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
@@ -257,7 +257,7 @@ def _outliers(results: Results) -> Iterator[str]:
             f"Where segments are lost at random, {which} far from the others of their cell, as losses make"
             " them; all are in every figure."
         )
-    others = (cell for cell in results.cells if not results.loses(cell))
+    others = (cell for cell in results.cells if not results.has_random_loss(cell))
     if found := [(cell, outlier) for cell in others for outlier in cell.outliers]:
         named = "; ".join(
             f"{_name(results, cell)}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"

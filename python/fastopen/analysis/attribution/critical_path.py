@@ -70,7 +70,7 @@ class CriticalPath:
 
 
 @dataclass(frozen=True)
-class Sent:
+class CompletedRequest:
     """A request with a complete response. Times are in nanoseconds since the navigation start."""
 
     resource: int
@@ -109,8 +109,8 @@ class Waits:
         self._handshakes = Handshakes(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
-        self._before: dict[int, Sent] = {}
-        last_on: dict[int, Sent] = {}
+        self._before: dict[int, CompletedRequest] = {}
+        last_on: dict[int, CompletedRequest] = {}
         for sent in answered:
             if sent.connection is not None:
                 if sent.connection in last_on:
@@ -120,13 +120,13 @@ class Waits:
         self._ended = sorted(last_on.values(), key=_end_ns)
         self._last_document = self._end_of_redirects()
 
-    def last(self) -> Sent | None:
+    def last(self) -> CompletedRequest | None:
         """Return the request whose end triggered the load event; None if no request delays the load event."""
         in_time = (sent for sent in self._of_resource.values() if sent.end_ns <= self._load_event_ns)
         counted = (sent for sent in in_time if self._page.resources[sent.resource].phase == "load")
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
-    def holder(self, sent: Sent) -> Sent | None:
+    def holder(self, sent: CompletedRequest) -> CompletedRequest | None:
         """Return the request whose end `sent` waited for in the queue; None if there is none. This is the
         previous request on its connection, or the last request on another connection, whose end allowed the
         client to open a new connection."""
@@ -139,7 +139,7 @@ class Waits:
             return None
         return made_room
 
-    def handshakes_before(self, sent: Sent) -> list[Span]:
+    def handshakes_before(self, sent: CompletedRequest) -> list[Span]:
         """Return the time spans of handshakes with the origin of `sent` while it was queued, latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
@@ -147,7 +147,7 @@ class Waits:
             self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns), reverse=True
         )
 
-    def initiator(self, sent: Sent) -> Sent | None:
+    def initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
         """Return the initiator of `sent`; None for the root, or if the initiator's response is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
@@ -155,7 +155,7 @@ class Waits:
             index = self._last_document if sent.resource > self._last_document else index
         return None if index is None else self._of_resource.get(index)
 
-    def known_ns(self, sent: Sent, initiator: Sent) -> int:
+    def known_ns(self, sent: CompletedRequest, initiator: CompletedRequest) -> int:
         """Return the time when enough of the initiator's response had arrived to reveal the request."""
         resource = self._page.resources[sent.resource]
         redirects = self._page.resources[initiator.resource].redirect_to is not None
@@ -173,15 +173,16 @@ class Waits:
         return last
 
 
-def _answered(record: LoadRecord) -> Iterable[Sent]:
+def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
     """Return the requests with a complete response. For each resource, return only the last request sent."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
-    found: defaultdict[int, list[Sent]] = defaultdict(list)
+    found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
         first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
         if request.cache == "fresh" and end_ns is not None:
-            found[request.resource].append(Sent(request.resource, None, end_ns, end_ns, end_ns, end_ns))
+            cached = CompletedRequest(request.resource, None, end_ns, end_ns, end_ns, end_ns)
+            found[request.resource].append(cached)
         if request.connection is None or request.error is not None:
             continue
         if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
@@ -190,7 +191,7 @@ def _answered(record: LoadRecord) -> Iterable[Sent]:
         carrier = connections.get(request.connection) if opened_ns is not None else None
         tls = None if carrier is None else carrier.tls
         found[request.resource].append(
-            Sent(
+            CompletedRequest(
                 resource=request.resource,
                 connection=request.connection,
                 queued_ns=queued_ns,
@@ -242,7 +243,7 @@ class _Walk:
             self.cursor_ns = start_ns
 
 
-def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
+def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
     """Add the waits of the request `sent` to the path, and return the request that it waited for, or None."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)

@@ -82,7 +82,7 @@ class Results:
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
         return [one for one in found if one is not None]
 
-    def loses(self, cell: CellResult) -> bool:
+    def has_random_loss(self, cell: CellResult) -> bool:
         """Return True if the cell's network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
@@ -104,7 +104,8 @@ class Results:
         cells = list(beaten)
         if not cells:
             return ""
-        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if any(map(self.loses, cells)) else BEYOND_BOUND_NOTE
+        at_random = any(map(self.has_random_loss, cells))
+        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if at_random else BEYOND_BOUND_NOTE
 
     @cached_property
     def factors(self) -> VaryingFactors:
