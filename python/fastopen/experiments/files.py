@@ -33,9 +33,8 @@ def load_experiment(name_or_path: str) -> Experiment:
         raise InputError("is a recording of a page, not an experiment", name_or_path, remedy)
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
         return read_experiment(Path(name_or_path), find_pages=True)
-    remedy = did_you_mean(
-        name_or_path, packaged, f"use one of {', '.join(packaged)}, or the path of a TOML file"
-    )
+    accepted = f"use one of {', '.join(packaged)}, or the path of a TOML file"
+    remedy = did_you_mean(name_or_path, packaged, accepted)
     raise InputError("no such file and no packaged experiment of that name", name_or_path, remedy)
 
 

@@ -130,11 +130,10 @@ def agreement(found: list[Discrepancy]) -> str:
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""
-    agree = sum(Label.AGREES in one.labels for one, _ in both)
-    more = sum(
-        Label.AGREES not in one.labels and one.published.improvement_percent > ours for one, ours in both
-    )
-    less = len(both) - agree - more
+    differing = [(one, ours) for one, ours in both if Label.AGREES not in one.labels]
+    agree = len(both) - len(differing)
+    more = sum(one.published.improvement_percent > ours for one, ours in differing)
+    less = len(differing) - more
     counts = [f"{who} save more in {count}" for who, count in (("we", less), ("they", more)) if count]
     matched = f"{agree} of {plural(len(both), 'cell')} {'matches' if agree == 1 else 'match'}"
     opening = f"{matched} the published savings within {AGREE_POINTS:g} points."

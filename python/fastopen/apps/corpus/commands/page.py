@@ -59,9 +59,8 @@ def index(
             for one in found:
                 read += 1
                 pages += len(one.rows)
-                writer.writerows(
-                    {name: escape_formula(value) for name, value in row.items()} for row in one.rows
-                )
+                rows = ({name: escape_formula(value) for name, value in row.items()} for row in one.rows)
+                writer.writerows(rows)
                 if one.error:
                     damaged += 1
                     print_message(f"damaged: {one.error}")
