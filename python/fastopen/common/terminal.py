@@ -105,7 +105,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the lines below a table: texts for which it has numbers (`numbered`), and columns left out."""
+    """Yield the lines below a table: the texts that its numbers stand for, and names of left-out columns."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []

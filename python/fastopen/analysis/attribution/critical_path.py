@@ -75,7 +75,7 @@ class CompletedRequest:
 
     resource: int
     connection: int | None
-    """The connection's id; None if the client's cache answered, and then all times are those of the end."""
+    """The connection's id; None if cached. All times are then the time when the response was complete."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int

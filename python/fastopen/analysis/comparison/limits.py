@@ -72,7 +72,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """A limit, a change of a cell that was checked against the limit, and the verdict."""
+    """A limit, the change of a cell that was checked against this limit, and the verdict."""
 
     limit: Limit
     change: CellChange

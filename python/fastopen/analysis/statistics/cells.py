@@ -253,7 +253,7 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the effect size of TFO, from -1 (all pairs are slower) to 1 (all are faster); None without any.
+    """Return the effect size of TFO, from -1 (all pairs slower) to 1 (all faster); None if no pair is given.
 
     It is the favourable share of the rank sum of Wilcoxon's signed-rank test minus the unfavourable share
     (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated

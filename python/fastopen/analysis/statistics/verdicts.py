@@ -80,7 +80,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on a treatment from its cells. Too few repeats in some count as unclear effects."""
+    """Return the verdict on a treatment from its cells. Too few repeats in a cell count as unclear effect."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

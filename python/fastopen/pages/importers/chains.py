@@ -13,7 +13,7 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 def link_chains(entries: Sequence[Exchange]) -> None:
     """Find the target of each redirect and the request that each preflight allows, and set `before` of these
-    requests. If one seems to start before the redirect or preflight ended, move its start to that end."""
+    requests. Move the start of these requests to the end of the redirect or preflight if it seems earlier."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:

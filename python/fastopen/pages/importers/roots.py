@@ -74,8 +74,8 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the root of each recorded page in `pages`, the URLs that an archive lists. They are
-    URLs after redirects, so the root is the first redirect that led to one."""
+    """Return the index of the root of each recorded page in `pages`, the URLs that an archive lists. Archives
+    list URLs after redirects, so the root is the first redirect that led to the URL, if any."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
