@@ -29,7 +29,7 @@ from fastopen.cli.help import (
     without_types,
 )
 from fastopen.cli.output import EXIT_INTERRUPTED, errors_console
-from fastopen.common.errors import InputError, nearest
+from fastopen.common.errors import InputError, did_you_mean
 from fastopen.common.pydantic_errors import input_error
 
 COMMANDS: Final = "commands"
@@ -97,7 +97,7 @@ def _in_one_line() -> Iterator[None]:
         place = found.ctx.command_path.removeprefix(program).strip() if found.ctx else ""
         option, see = getattr(found, "option_name", ""), " ".join(filter(None, ("fastopen", place, "--help")))
         if hasattr(found, "possibilities") and option:
-            remedy = nearest(option, found.possibilities or (), f"see {see}")
+            remedy = did_you_mean(option, found.possibilities or (), f"see {see}")
             raise InputError(f"no such option: {option}", place, remedy) from None
         if option:  # a flag was given a value, or an option lacks its value
             if "requires" in found.message:

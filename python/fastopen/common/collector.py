@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector during the block: with a million loads in memory, it would take seconds."""
+    """Pause the garbage collector during the block. With a million loads in memory, a pass takes seconds."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -7,11 +7,11 @@ Cell = TypeVar("Cell")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
-def inert(value: Cell) -> Cell | str:
+def escape_formula(value: Cell) -> Cell | str:
     """Return the value, with an apostrophe before text that a spreadsheet would evaluate as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def as_written(cell: str) -> str:
-    """Return the original text of a cell that `inert` returned."""
+def unescape_formula(cell: str) -> str:
+    """Return the text of a cell without the apostrophe that `escape_formula` may have added."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell

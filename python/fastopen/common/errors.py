@@ -27,7 +27,7 @@ class InputError(Exception):
 
 
 class InputErrorGroup(InputError):  # noqa: N818  # as ExceptionGroup
-    """Several InputErrors in one. The text has a line for each error. The fields are the first error's."""
+    """Several InputErrors. The text has a line for each; `message`, `place` and `remedy` are of the first."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -53,9 +53,9 @@ def raise_all(problems: Sequence[InputError]) -> None:
         raise problems[0] if len(problems) == 1 else InputErrorGroup(problems)
 
 
-def nearest(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
-    """Return a remedy: `did you mean NAME?` with the most similar known name, or `otherwise` if no name is
-    similar. `kind` is inserted before NAME."""
+def did_you_mean(asked: str, known: Iterable[str], otherwise: str, kind: str = "") -> str:
+    """Return a remedy for the unknown name `asked`: `did you mean NAME?` with the most similar of the `known`
+    names, or `otherwise` if no name is similar. `kind` is inserted before NAME."""
     names = list(known)
     begun = [name for name in names if asked and name.startswith(asked)]
     near = difflib.get_close_matches(asked, names, n=1, cutoff=0.75) or (begun if len(begun) == 1 else [])
@@ -121,7 +121,7 @@ def unwritable(path: object, error: OSError) -> InputError | MachineError:
 
 
 def unusable(error: OSError) -> InputError | MachineError:
-    """Return the error for a file or folder that was neither readable nor writable, named by `error`."""
+    """Return the error for an OSError with a file name, if the caller cannot tell a read from a write."""
     if error.errno in _FULL:
         return unwritable(error.filename, error)
     return InputError(f"cannot be used: {error.strerror}", str(error.filename))

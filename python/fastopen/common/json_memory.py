@@ -4,17 +4,17 @@ import re
 import sys
 from typing import Any, Final
 
-# The limit on the memory of one decoded JSON text. The largest record of a load is estimated at 158 MiB (see
-# runs/limits.py), a page of 10,000 resources at 20 MB. If every value is invalid, pydantic's errors take
-# twice as much in addition.
+# The limit on the memory of one decoded JSON text. The estimate for the largest record of a load is 158 MiB
+# (see runs/limits.py), and for a page of 10,000 resources 20 MB. If every value is invalid, pydantic's errors
+# take twice as much in addition.
 MAX_BYTES: Final = 160 * 2**20
 # The maximum memory for one character of text, in bytes. In `[[[…]]]`, each pair of brackets becomes a list
 # with room for four values (88 bytes). `{"":[0]}` becomes an object, a list and a number (352 bytes).
 A_CHARACTER: Final = 48
 # A text of at most this many characters cannot exceed the limit.
 LITTLE: Final = MAX_BYTES // A_CHARACTER
-# Bytes of an object with up to five members, of a list with room for four values, of each further value or
-# member, of half a string (for each quote), of a pair, and of a number.
+# The bytes of an object with up to five members, of a list with room for four values, of each additional
+# value or member, of a quote (half of an empty string), of a tuple of two values, and of a number.
 _OBJECT: Final = 232
 _LIST: Final = 88
 _VALUE: Final = 72
@@ -29,12 +29,12 @@ _STRING: Final = re.compile(r'"[^"]*"?')
 
 def is_too_much(text: str | bytes) -> bool:
     """Return True if a JSON text may take more than MAX_BYTES when it is decoded."""
-    return len(text) > LITTLE and may_take(text) > MAX_BYTES
+    return len(text) > LITTLE and estimated_bytes(text) > MAX_BYTES
 
 
-def may_take(text: str | bytes) -> int:
-    """Estimate the bytes that a JSON text takes when decoded, without the characters of its strings. The
-    estimate is usually twice the true size, or more for many booleans, small numbers or empty strings."""
+def estimated_bytes(text: str | bytes) -> int:
+    """Estimate the memory of a JSON text after decoding, without the characters of its strings. The estimate
+    is usually twice the true size, or more for many booleans, small numbers or empty strings."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most
@@ -54,8 +54,8 @@ def _estimate(text: str | bytes) -> int:
     return sum(count * size for count, size in zip(counts, (_OBJECT, _LIST, _VALUE, _QUOTE), strict=True))
 
 
-def taken_by(value: Any) -> int:
-    """Return the bytes that a decoded JSON value takes, including its contents."""
+def bytes_of(value: Any) -> int:
+    """Return the memory of a decoded JSON value and of everything in it, in bytes."""
     taken = 0
     size = sys.getsizeof
     found = [value]

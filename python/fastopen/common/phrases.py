@@ -65,8 +65,8 @@ def nonzero_with_sign(value: float) -> str:
 
 
 def saves(values: Sequence[float]) -> str:
-    """Format savings in percent: `saves 1.0 to 2.8 %`, `adds 3.0 %`, or `changes page load time by -2.8 to
-    +5.1 %` if some are positive and some negative."""
+    """Format savings in percent as a verb phrase: `saves 1.0 to 2.8 %`, `adds 3.0 %`, or, if some savings are
+    positive and some negative, `changes page load time by -2.8 to +5.1 %`."""
     low, high = round(min(values), 1), round(max(values), 1)
     if low < 0 < high:
         return f"changes page load time by {with_sign(-high)} to {with_sign(-low)}{NBSP}%"
@@ -90,7 +90,7 @@ def interval(
 ) -> str:
     """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or `n 2, too few for an interval` without a span.
 
-    With `of_draws`, `span` is the range of 90 % of the results of `pairs` samples with varied inputs."""
+    With `of_draws`, `span` is the range of the central 90 % of the results of `pairs` samples (`--vary`)."""
     if span is None:
         return f"n {pairs}, too few for an interval"
     ends = f"{signed(span[0])} to {signed(span[1])}"

@@ -21,7 +21,7 @@ SHOWN_LINES: Final = 3
 
 
 class StepFailedError(Exception):
-    """Raised if a program fails. The program's output is in the log."""
+    """Raised by `run` and `pipe` if a program fails. Its output is in the log that their caller opened."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -58,7 +58,8 @@ def output_of(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without input. Return its output and exit code. Raises OSError, such as TimeoutError."""
+    """Run a program without input. Return its output and exit code. Raises OSError if the program cannot be
+    started, and its subclass TimeoutError after `timeout_s`."""
     try:
         return subprocess.run(
             command,

@@ -26,7 +26,8 @@ def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return an error with the first problems of `error`, one on each line. `place` is the file or option."""
+    """Return an error that lists at most MOST_SHOWN problems of `error`, each on its own line with its place
+    in the file or option `place`."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]
@@ -36,7 +37,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
 
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
-    """Return every problem of `error`. `place` is the file or option."""
+    """Return an InputError for each problem of `error`. `place` is the file or option."""
     problems = problems_of(error)
     # If an item of a tuple is invalid, pydantic also reports that the tuple is too short.
     own = [one for one in problems if one["type"] != "too_short" or not one["input"]]
@@ -48,7 +49,7 @@ def problems_of(error: ValidationError) -> list[Any]:
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))
-    return [{"type": "value_error", "loc": (), "msg": f"no {error.title}: {count:,} problems"}]
+    return [{"type": "value_error", "loc": (), "msg": f"invalid {error.title}: {count:,} problems"}]
 
 
 def _input_error(problem: Mapping[str, Any], place: str) -> InputError:

@@ -38,7 +38,7 @@ class Layout:
     merged: bool = False
     """True if all factors but the last share one column of words, on two lines if necessary."""
     numbered: bool = False
-    """True if numbers replace the merged column's words, which are listed below the table."""
+    """True if the merged column has numbers, and the texts that they stand for are below the table."""
     bare: bool = False
     """True if columns of evidence are left out."""
     split: bool = False
@@ -60,12 +60,12 @@ LAYOUTS: Final = (
 WORDS_MIN: Final = 9
 # Numbers replace the columns of factors only if these are wider than this in total.
 COLUMNS_MIN: Final = 8
-# Longer names take several lines if space is short.
+# Names that are wider than this wrap if space is short.
 NAME_MIN: Final = 20
 
 
 def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
-    """Yield a table with its title, and the lines below it."""
+    """Yield the title, the table and the lines below it, for Rich to print at `width` columns."""
     heading = f"{grid.title}  {grid.subtitle}".strip()
     for line in filled([heading] if heading else [], width, indent="  "):
         line.stylize("bold", 0, len(grid.title))
@@ -88,8 +88,8 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table in the first layout that fits into `width`, or else in the last, and the layout. A
-    table that does not fit is wider than `width`, because a number without its last digits would be wrong."""
+    """Return the table and its layout: the first of LAYOUTS that fits into `width`, or else the last. A table
+    that does not fit is wider than `width`, because a number without its last digits would be wrong."""
     for layout in LAYOUTS:
         unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
         shown = grid.picked(unproven) if layout.bare else grid
@@ -105,7 +105,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the lines below a table: the texts that its numbers stand for, and the columns that it omits."""
+    """Yield the lines below a table: the texts that its numbers stand for, and names of left-out columns."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []

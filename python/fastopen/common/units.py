@@ -27,12 +27,12 @@ class UnitError(ValueError):
 
 
 def parse_duration_us(text: str) -> int:
-    """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds."""
+    """Parse `20ms`, `1s`, `0.5ms` or `250us` into microseconds. Raises UnitError."""
     return _parse(text, _DURATIONS_US, "a time", "20ms", "microsecond")
 
 
 def parse_rate_bit_per_s(text: str) -> int | None:
-    """Parse `4mbit`, `256kbit`, `1gbit` or `4 Mbit/s` into bit/s; None for `none` (no limit)."""
+    """Parse `4mbit`, `256kbit` or `4 Mbit/s` into bit/s; None for `none` (no limit). Raises UnitError."""
     lowered = text.strip().lower()
     if lowered in NO_LIMIT:
         return None
@@ -45,7 +45,7 @@ def parse_rate_bit_per_s(text: str) -> int | None:
 
 
 def parse_size_bytes(text: str) -> int | None:
-    """Parse `96kB`, `150000` or `64KiB` into bytes; None for `none` (no limit)."""
+    """Parse `96kB`, `150000` or `64KiB` into bytes; None for `none` (no limit). Raises UnitError."""
     if text.strip().lower() in NO_LIMIT:
         return None
     if text.strip().isdecimal():
@@ -54,7 +54,7 @@ def parse_size_bytes(text: str) -> int | None:
 
 
 def parse_fraction(text: str) -> float:
-    """Parse `1%` or `0.1%` into a fraction of one."""
+    """Parse a percentage such as `1%` into a fraction, such as 0.01. Raises UnitError."""
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in ("%", None):
         raise UnitError(f"{text!r} is not a percentage; write for example 1%")

@@ -12,9 +12,9 @@ from typing import Any, Final
 from fastopen.common.atomic import write_atomic
 from fastopen.common.errors import InputError, unreadable, unwritable
 
-# The limit for text files exceeds a page of 50,000 resources, a list of 100,000 URLs, and a published table.
+# The limit for text files. A page of 50,000 resources, 100,000 URLs and a published table are smaller.
 MAX_TEXT_BYTES: Final = 16 * 2**20
-# The limit for TOML files exceeds an experiment with 20,000 networks. tomllib reads 1 MB in a second.
+# The limit for TOML files. An experiment with 20,000 networks is smaller. tomllib needs a second for 1 MB.
 MAX_TOML_BYTES: Final = 2**20
 # tomllib's time for a dotted key grows with the square of the number of its parts.
 _MOST_PARTS_OF_A_KEY: Final = 300
@@ -39,7 +39,7 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
-    """Read a whole file of at most `limit` bytes. Raises InputError."""
+    """Read a whole file. Raises InputError if it cannot be read or has more than `limit` bytes."""
     try:
         with open_file(path) as file:
             data = file.read(limit + 1)
@@ -51,7 +51,7 @@ def read_bytes(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
-    """Read a text in UTF-8. Raises InputError."""
+    """Read a text in UTF-8. Raises InputError if it cannot be read, is too large, or is not UTF-8."""
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -59,7 +59,7 @@ def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML document. Raises InputError."""
+    """Read a TOML document. Raises InputError if it cannot be read, is too large, or is malformed."""
     text = read_text(path, MAX_TOML_BYTES)
     for parts in _PARTS_OF_A_KEY.finditer(text):
         if parts[0].count(".") >= _MOST_PARTS_OF_A_KEY:
@@ -73,7 +73,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents unless it exists. Raises InputError, or MachineError as write_file."""
+    """Create a folder and its parents if they are missing. Raises InputError for a bad path, or MachineError
+    if the machine cannot write there, for example because the disk is full."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,7 +82,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file as `write_atomic` does. Raises InputError, or MachineError if, say, the disk is full."""
+    """Write a file with `write_atomic`. Raises the same errors as `make_folder`."""
     try:
         write_atomic(path, content)
     except OSError as error:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
+from fastopen.common.errors import InputError, any_of, collected, did_you_mean, raise_all
 from fastopen.common.pydantic_errors import input_error, problems_of
 from fastopen.common.units import UnitError
 from fastopen.contract import Client, Network, Origins, Tcp, Tls
@@ -411,7 +411,7 @@ def unknown(key: str, known: Iterable[str], place: str) -> InputError:
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
         return InputError("unknown key", place, f"did you mean {elsewhere[0]}?")
-    return InputError("unknown key", place, nearest(key, listed, "fastopen factors lists them"))
+    return InputError("unknown key", place, did_you_mean(key, listed, "fastopen factors lists them"))
 
 
 def _tls(settings: Mapping[str, Any]) -> Tls | None:

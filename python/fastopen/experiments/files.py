@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import InputError, collected, nearest, raise_all
+from fastopen.common.errors import InputError, collected, did_you_mean, raise_all
 from fastopen.common.resources import packaged_folder
 from fastopen.common.user_files import read_toml
 from fastopen.experiments.document import experiment_of
@@ -33,7 +33,8 @@ def load_experiment(name_or_path: str) -> Experiment:
         raise InputError("is a recording of a page, not an experiment", name_or_path, remedy)
     if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
         return read_experiment(Path(name_or_path), find_pages=True)
-    remedy = nearest(name_or_path, packaged, f"use one of {', '.join(packaged)}, or the path of a TOML file")
+    accepted = f"use one of {', '.join(packaged)}, or the path of a TOML file"
+    remedy = did_you_mean(name_or_path, packaged, accepted)
     raise InputError("no such file and no packaged experiment of that name", name_or_path, remedy)
 
 

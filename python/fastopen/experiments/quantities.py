@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fastopen.common import units
-from fastopen.common.errors import any_of, nearest
+from fastopen.common.errors import any_of, did_you_mean
 from fastopen.common.units import UnitError
 from fastopen.contract.part import RTT_MAX_US
 
@@ -209,7 +209,7 @@ def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
     """Return the error for an unknown word. It lists the accepted words. If they are ten or more and one of
     them is similar to the unknown word, it suggests only the similar word."""
     every = f"use {any_of(accepted)}"
-    remedy = every if len(accepted) < 10 else nearest(str(value), accepted, every)
+    remedy = every if len(accepted) < 10 else did_you_mean(str(value), accepted, every)
     return UnitError(f"unknown value {shown(value)}; {remedy}")
 
 

@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Stores bodies to be read on demand. The temporary file, if there is one, is deleted with the store."""
+    """Stores bodies until they are read. The temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="fastopen-")  # noqa: SIM115
@@ -51,7 +51,7 @@ class StoredBody:
 
 class RecordedBodies(Mapping[int, bytes]):
     """Maps the indices of resources to their bodies, which are read from the store on access. `heads` maps
-    indices to response heads."""
+    indices to response heads (status line and headers)."""
 
     def __init__(self, stored: Mapping[int, StoredBody], heads: Mapping[int, bytes] | None = None) -> None:
         self._stored = dict(stored)

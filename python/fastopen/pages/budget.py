@@ -90,7 +90,7 @@ def spend(size: int) -> None:
 
 
 def room() -> int:
-    """Return the bytes of memory that values of the current file may still take up."""
+    """Return the remaining memory for values of the current file, in bytes."""
     return _CURRENT.get().room
 
 

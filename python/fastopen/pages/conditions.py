@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from fastopen.common.errors import InputError, any_of, nearest
+from fastopen.common.errors import InputError, any_of, did_you_mean
 
 Facts = Mapping[str, Any]
 Kind = Literal["number", "text", "condition"]
@@ -48,8 +48,8 @@ _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 
 
-class Where:
-    """A parsed and checked condition. Call it with the facts of a page."""
+class Condition:
+    """A parsed and checked condition. A call with the facts of a page returns True if the page meets it."""
 
     def __init__(self, text: str, kinds: Mapping[str, Kind]) -> None:
         """Parse a condition. `kinds` maps the names of all facts to their kinds. Raises InputError."""
@@ -129,7 +129,7 @@ class Where:
 
     def _column(self, name: str) -> tuple[Kind, Reader]:
         if name not in self._kinds:
-            remedy = nearest(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
+            remedy = did_you_mean(name.lower(), self._kinds, f"use {any_of(self._kinds)}")
             raise self._fault(f"unknown page property {name!r}", remedy)
         return self._kinds[name], lambda facts: facts[name]
 

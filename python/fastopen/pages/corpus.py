@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fastopen.common.csv_cells import as_written
+from fastopen.common.csv_cells import unescape_formula
 from fastopen.common.errors import InputError, unreadable
 from fastopen.pages.budget import MAX_UNPACKED_BYTES
-from fastopen.pages.conditions import Kind, Where
+from fastopen.pages.conditions import Condition, Kind
 from fastopen.pages.files import FileProgress, Progress, part_of, silent
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages, page_facts
 from fastopen.pages.library import LeftOutWarning, load_pages
@@ -43,7 +43,7 @@ class Choice(BaseModel):
     def _check_where(cls, text: str) -> str:
         if text.strip():
             try:
-                Where(text, KINDS)
+                Condition(text, KINDS)
             except InputError as error:
                 raise ValueError(f"{error.message}; {error.remedy}") from None
         return text.strip()
@@ -51,7 +51,7 @@ class Choice(BaseModel):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A page that may be selected: its facts, and the page itself if it was loaded to find the facts."""
+    """A page that a Choice may select. `page` is set if the page was loaded to find its facts."""
 
     facts: dict[str, Any]
     file: Path
@@ -86,21 +86,20 @@ def load_chosen(
     progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
-    """Load the chosen pages, in the order of the inputs. Raises InputError. An input that is given again is
-    left out with a LeftOutWarning, because statistics of a corpus count each page once.
+    """Load the pages that `choice` selects (None: all), in the order of the inputs. Raises InputError. A
+    repeated input is left out with a LeftOutWarning, because statistics of a corpus count each page once.
 
     If there is neither a choice nor an index, load all pages, as `load_pages` does. Otherwise an input is an
     index, a folder with recordings at any depth, or anything else that `load_pages` accepts. A file in a
     folder is left out with a LeftOutWarning if it cannot be indexed. The file of a chosen page must be
     readable and unchanged since it was indexed. Otherwise InputError is raised or, with `lenient`, the file
-    is left out with a LeftOutWarning.
-    """
+    is left out with a LeftOutWarning."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):
         return load_pages(inputs, library, **reading, progress=progress)
     choice = choice or Choice()
-    meets = Where(choice.where, KINDS) if choice.where else None
+    meets = Condition(choice.where, KINDS) if choice.where else None
     found: list[Candidate] = []
     total = 0
     for number, one in enumerate(inputs):
@@ -122,7 +121,8 @@ def load_chosen(
 
 
 def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
-    """Return the inputs, each once. Paths are equal if they lead to the same file or folder."""
+    """Return the inputs without repetitions, with a LeftOutWarning for each repetition. Paths are equal if
+    they lead to the same file or folder."""
     found: dict[str, Path | str] = {}
     for one in inputs:
         key = os.path.realpath(one) if os.path.exists(one) else str(one)
@@ -164,7 +164,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
             rows = csv.DictReader(text)
             lacking = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
             if lacking:
-                remedy = "fastopen page index writes it again"
+                remedy = "write it again with fastopen page index"
                 raise InputError(f"lacks the column {lacking[0]}", str(path), remedy)
             for row in rows:
                 facts = _typed(row, f"{path}: line {rows.line_num}")
@@ -173,7 +173,7 @@ def read_index(path: Path) -> Iterator[Candidate]:
     except OSError as error:
         raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"not an index: {error}", str(path), "fastopen page index writes one") from None
+        raise InputError(f"not an index: {error}", str(path), "write one with fastopen page index") from None
 
 
 def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
@@ -181,10 +181,10 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
     for name, kind in KINDS.items():
         written = row[name]
         try:
-            facts[name] = as_written(written) if kind == "text" else int(written)
+            facts[name] = unescape_formula(written) if kind == "text" else int(written)
         except (TypeError, ValueError, AttributeError):
-            shown = "nothing" if written is None else repr(written)
-            raise InputError(f"{name} is {shown}", place, "fastopen page index writes it again") from None
+            shown = "missing" if written is None else repr(written)
+            raise InputError(f"{name} is {shown}", place, "write it again with fastopen page index") from None
     return facts
 
 
@@ -204,7 +204,7 @@ def _loaded(
             by_digest = {one.page.digest(): one for one in load_pages([file], **reading)}
             if digests - by_digest.keys():
                 remedy = "run fastopen page index again, or skip the file with --lenient"
-                raise InputError("is not what it was when it was indexed", str(file), remedy)
+                raise InputError("has changed since it was indexed", str(file), remedy)
             pages |= {(file, digest): by_digest[digest] for digest in digests}
         except InputError as error:
             if not reading["lenient"]:

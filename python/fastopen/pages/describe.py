@@ -1,4 +1,4 @@
-"""Collect facts about a page: totals, hosts, third parties, resource types, dependencies, notes."""
+"""Collect facts about a page: totals, hosts, third parties, types and dependencies of its resources."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.model import Page
 
-# Number of parallel connections that browsers open to an origin (also the default in jobs).
+# The maximum number of parallel connections that browsers open to an origin (also the default in jobs).
 CONNECTIONS_PER_HOST: Final = 6
 _LARGEST: Final = 5
 _suffixes: Final = cache(PublicSuffixList)
@@ -24,8 +24,7 @@ def summary(page: Page) -> dict[str, Any]:
     connections that a browser may open: six to each origin, but no more than there are requests to the
     origin. TCP Fast Open may save a round trip on each connection. `depth` is the number of resources on the
     longest chain of initiators, including the document. `processing_us_longest_chain` is the largest sum of
-    client processing on any chain.
-    """
+    client processing on any chain."""
     resources = page.resources
     depths, chains = _chains(page)
     by_host = _by_host(page)

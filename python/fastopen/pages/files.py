@@ -35,8 +35,8 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback for input `number` (from 0) of `parts`, which reports to `progress` as if all inputs
-    had the size of this input."""
+    """Return a callback that reports the progress of input `number` (from 0) as progress through all `parts`
+    inputs. All inputs are assumed to be of the same size."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 
@@ -45,8 +45,7 @@ class TextFile(Closing):
 
     Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
     gzip file ends at the damage; InputError is raised only if no data precedes the damage. Bytes that cannot
-    be decoded become U+FFFD: recordings contain bodies of any encoding, and such a body may not be needed.
-    """
+    be decoded become U+FFFD: recordings contain bodies of any encoding, and such a body may not be needed."""
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
         self._path = path
@@ -146,7 +145,8 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return a name for a page: the file name in `place` without suffixes, or `page` if nothing is left."""
+    """Return the name of the page in the file or folder `place`: its name without those of `suffixes` that it
+    ends with, or `page` if nothing printable is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

@@ -28,8 +28,8 @@ AHEAD: Final = 4
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """The result of reading a file: a row of facts for each of its pages, or an error."""
+class IndexedFile:
+    """A file of a corpus, with a row of facts for each of its pages, or else the error from reading it."""
 
     file: Path
     rows: tuple[dict[str, Any], ...] = ()
@@ -56,7 +56,7 @@ def _raise(error: OSError) -> None:
 
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
-) -> Iterator[Indexed]:
+) -> Iterator[IndexedFile]:
     """Read files in `processes` processes (1: in the current process), and yield the results in the order of
     the files. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
@@ -68,7 +68,7 @@ def index_pages(
     from multiprocessing import get_context
 
     waiting = iter(files)
-    running: deque[tuple[Path, Future[Indexed]]] = deque()
+    running: deque[tuple[Path, Future[IndexedFile]]] = deque()
     with ProcessPoolExecutor(
         processes, mp_context=get_context("forkserver"), initializer=_ignore_interrupts
     ) as pool:
@@ -92,12 +92,12 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def index_file(file: Path, lenient: bool, max_unpacked: int) -> Indexed:
+def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
     try:
         pages = load_pages([file], lenient=lenient, max_unpacked=max_unpacked)
     except InputError as error:
-        return Indexed(file, error=str(error))
-    return Indexed(file, tuple(page_facts(imported.page, file) for imported in pages))
+        return IndexedFile(file, error=str(error))
+    return IndexedFile(file, tuple(page_facts(imported.page, file) for imported in pages))
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:

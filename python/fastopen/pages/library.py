@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fastopen.common.errors import InputError, any_of, collected, nearest, raise_all
+from fastopen.common.errors import InputError, any_of, collected, did_you_mean, raise_all
 from fastopen.common.phrases import some
 from fastopen.common.resources import packaged_folder
 from fastopen.pages import budget
@@ -37,7 +37,7 @@ RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 class LeftOutWarning(UserWarning):
-    """Warning that an unreadable input was left out: a file of a folder or corpus, or a URL of a list."""
+    """A warning that an unreadable file of a folder, or URL of a list, or a repeated input was left out."""
 
 
 def packaged_pages() -> dict[str, Path]:
@@ -62,8 +62,7 @@ def load_pages(
     `library`, then among the packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is
     called with the current argument, the amount read so far, and the amount to read in total. With `lenient`,
     damaged entries and records of files are left out. Files of folders and URLs of lists that have no
-    readable page are then left out with a LeftOutWarning.
-    """
+    readable page are then left out with a LeftOutWarning."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
@@ -75,18 +74,18 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """Return an error if an argument is not a file, folder, URL or packaged page; otherwise None."""
+    """Return an error if an argument of `load_pages` is no file, folder, URL or packaged page; else None."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
     with suppress(OSError, ValueError):  # raised for names that no file can have
         if url or name in packaged or Path(argument).exists():
             return None
-    remedy = nearest(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
+    remedy = did_you_mean(name, packaged, "fastopen page list lists the packaged pages", "the packaged page ")
     return InputError("no such file and no packaged page of that name", name, remedy)
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the page's notes about damaged parts of its file that were left out because of `lenient`."""
+    """Return the page's notes about damaged parts of its file that `lenient` left out."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -149,8 +148,8 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Return the pages of a file. The URLs of a list are looked up in `library`. If `library` is None, a list
-    is refused: this file is from a library, and the list might name itself."""
+    """Return the pages of a file. If it is a list of URLs, look the URLs up in `library`. If `library` is
+    None, the file is itself from a library, and a list is refused because it might name itself."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -237,7 +236,7 @@ class Library:
         self._lenient = lenient
         self._known: dict[str, ImportedPage] = {}
         self._unreadable: list[InputError] = []
-        # The folders found so far that may be mirrors, and functions that search them for a URL.
+        # Maps the folders found so far that may be mirrors to functions that find the page of a URL in them.
         self._mirrors: dict[Path, Callable[[str], ImportedPage | None]] = {}
         self._files = self._walk()
 

@@ -153,7 +153,7 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Alternative server think times and reference positions, which fit the recording equally well."""
+    """The think times and reference positions of all resources of a page, which explain its recording."""
 
     model_config = _CONFIG
 
@@ -252,8 +252,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the reason why the think times and reference positions of `explanation` cannot belong to these
-    resources; None if they can."""
+    """Return the reason why `explanation` cannot belong to these resources; None if it can."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"
@@ -298,8 +297,8 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 def page_of_hosts(
     name: str, source: str, hosts: Iterable[str], kind: ResourceType, body_bytes: int = 0
 ) -> Page:
-    """Return a page with one resource on each host, over http: a document, and resources of type `kind` that
-    it requests."""
+    """Return a page with one http resource on each host: a document on the first host, and on all other hosts
+    resources of type `kind`, which the document requests."""
     resources = tuple(
         Resource(
             url=f"http://{host}/",

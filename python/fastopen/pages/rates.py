@@ -28,8 +28,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Return the highest rate of arrivals in any window, in bit/s; None if it is not sustained, or if nothing
-    arrived."""
+    """Estimate the rate of the recorder's downlink, in bit/s: the highest rate of arrivals in any window.
+    None if the rate is not sustained (SUSTAINED_WINDOWS), or if nothing arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:

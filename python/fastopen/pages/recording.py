@@ -13,7 +13,7 @@ Carrier = Literal["one at a time", "streams", "quic"]
 
 @dataclass(frozen=True)
 class RecordedExchange:
-    """Times of a resource's exchange on the recorder's network. Moments are in ms since the root was
+    """The times of a request and its response on the recorder's network. Moments are in ms since the root was
     requested; `lookup`, `tcp` and `tls` are durations in ms."""
 
     asked: float
@@ -46,14 +46,14 @@ class RecordedExchange:
 
 @dataclass(frozen=True)
 class Recording:
-    """The facts in a recording about the recorder's network."""
+    """Facts from a recording about the times of the load and the recorder's network."""
 
     exchanges: tuple[RecordedExchange, ...]
     """The exchange of each resource of the page, in the order of the resources."""
     round_trip_ms: Mapping[str, float]
     """The RTT in ms to each host of the page."""
     load_event_ms: float | None
-    """Time of the load event in ms after the request of the root; None if unknown."""
+    """Time of the load event, in ms since the root was requested; None if unknown."""
     down_bit_per_s: int | None = None
     """The bit rate to which the recorder limited downloads; None if the recording does not name one."""
     up_bit_per_s: int | None = None
@@ -69,8 +69,7 @@ class ImportedPage:
     `bodies` maps the index of a resource to its body of exactly `body_bytes` bytes; the world generates the
     other bodies. `recorded_plt_us` is the page load time over the recorder's network, from the first request
     to the load event; None if unknown. `recording` has other facts about that network from a HAR.
-    `screenshot` is a PNG of the page in the recorder's browser.
-    """
+    `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page
     bodies: Mapping[int, bytes] = field(default_factory=dict)

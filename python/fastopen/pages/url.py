@@ -41,7 +41,7 @@ def problem_of(url: str) -> str | None:
     if host != host.lower():
         return "host is not in lower case"
     if not _HOST.match(host) or _canonical(host) != host:
-        return "host is not a name or address as URLs write them"
+        return "host is not a valid name or address"
     if not _TARGET.match(url[len(parts.scheme) + 3 + len(parts.netloc) :]):
         return "path is missing or has characters that must be percent-encoded"
     return None
@@ -79,7 +79,7 @@ def with_scheme(url: str, scheme: str) -> str:
 
 
 def target_of(url: str) -> str:
-    """Return the target in the request line of a valid page URL: path and query."""
+    """Return the path and query of a valid page URL, which are the target in the request line."""
     parts = urlsplit(url)
     return url[len(parts.scheme) + 3 + len(parts.netloc) :] or "/"
 

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from fastopen.common.csv_cells import inert
+from fastopen.common.csv_cells import escape_formula
 from fastopen.common.grid import Grid
 
 
@@ -11,5 +11,5 @@ def csv_text(grid: Grid) -> str:
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(column.heading for column in grid.columns)
-    writer.writerows([inert(entry.value) for entry in row] for row in grid.rows)
+    writer.writerows([escape_formula(entry.value) for entry in row] for row in grid.rows)
     return target.getvalue()

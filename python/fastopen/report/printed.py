@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from fastopen.analysis.attribution import where_slower
+from fastopen.analysis.attribution import place_and_reason
 from fastopen.analysis.statistics import (
     FULL_MIN,
     CellResult,
@@ -130,7 +130,7 @@ def _extremes(results: Results) -> Iterator[str]:
     for words, named in (("most", savings[:EXTREMES]), ("least", savings[: -EXTREMES - 1 : -1])):
         yield f"{arms[0].condition} TFO saves {words} of {listed(named)}."
     for cell in reversed(known[-EXTREMES:]):
-        if (cell.improvement_percent or 0.0) < 0 and (why := where_slower(results, [cell])):
+        if (cell.improvement_percent or 0.0) < 0 and (why := place_and_reason(results, [cell])):
             yield f"{cell.cell.page}: {decapitalised(arms[0].condition)} slower{why}."
 
 
@@ -249,7 +249,7 @@ def _precision(results: Results, treatments: list[CellResult]) -> Iterator[str]:
 
 
 def _outliers(results: Results) -> Iterator[str]:
-    lossy = [cell for cell in results.cells if results.loses(cell)]
+    lossy = [cell for cell in results.cells if results.has_random_loss(cell)]
     if late := sum(len(cell.outliers) for cell in lossy):
         loads = sum(len(cell.plts_ms) for cell in lossy)
         which = f"{late:,} of {loads:,} loads {'is' if late == 1 else 'are'}"
@@ -257,7 +257,7 @@ def _outliers(results: Results) -> Iterator[str]:
             f"Where segments are lost at random, {which} far from the others of their cell, as losses make"
             " them; all are in every figure."
         )
-    others = (cell for cell in results.cells if not results.loses(cell))
+    others = (cell for cell in results.cells if not results.has_random_loss(cell))
     if found := [(cell, outlier) for cell in others for outlier in cell.outliers]:
         named = "; ".join(
             f"{_name(results, cell)}, repeat {outlier.repeat}: {outlier.plt_ms:.0f} ms"

@@ -46,7 +46,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
     """Return the texts of a cell's labels. Labels in OF_PRINT are followed by the printed improvement."""
-    printed = f"{one.theirs.improvement_percent_as_printed:.3g}"
+    printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
 
@@ -82,8 +82,8 @@ def published_grid(results: Results) -> Grid:
             (
                 Entry(one.comparison.page),
                 *(of_factor(factor, point) for factor in factors),
-                *(time_in("s", one.theirs.off_ms), time_in("s", one.theirs.tfo_ms)),
-                Entry(with_sign(one.theirs.improvement_percent)),
+                *(time_in("s", one.published.off_ms), time_in("s", one.published.tfo_ms)),
+                Entry(with_sign(one.published.improvement_percent)),
                 time_in("s", one.baseline_ms),
                 time_in("s", one.headline.plt_ms_median if one.headline else None),
                 replace(
@@ -98,7 +98,7 @@ def published_grid(results: Results) -> Grid:
                 ),
             )
         )
-    sources = "; ".join(dict.fromkeys(one.theirs.source for one in found))
+    sources = "; ".join(dict.fromkeys(one.published.source for one in found))
     note = "At most: time of our handshakes in a row without TFO, in % of our PLT."
     title = "Compared with the published figures"
     return Grid(title, columns, tuple(rows), note, sources, grouped=True).hoist_common_factors()
@@ -130,9 +130,10 @@ def agreement(found: list[Discrepancy]) -> str:
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""
-    agree = sum(Label.AGREES in one.labels for one, _ in both)
-    more = sum(Label.AGREES not in one.labels and one.theirs.improvement_percent > ours for one, ours in both)
-    less = len(both) - agree - more
+    differing = [(one, ours) for one, ours in both if Label.AGREES not in one.labels]
+    agree = len(both) - len(differing)
+    more = sum(one.published.improvement_percent > ours for one, ours in differing)
+    less = len(differing) - more
     counts = [f"{who} save more in {count}" for who, count in (("we", less), ("they", more)) if count]
     matched = f"{agree} of {plural(len(both), 'cell')} {'matches' if agree == 1 else 'match'}"
     opening = f"{matched} the published savings within {AGREE_POINTS:g} points."
@@ -143,14 +144,14 @@ def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[s
     """Yield sentences on the NAMED largest published savings that exceed our upper bound or half of the
     published page load time, the largest first."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
-    worst = sorted(beyond, key=lambda one: one.theirs.improvement_percent, reverse=True)[:NAMED]
+    worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
         rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000
         bound = None if one.headline is None else one.headline.bound
         ours = "" if bound is None else f"; in ours, handshakes in a row took {_in_rtts(bound.ms, rtt_ms)}"
         yield (
             f"{one.comparison.page} {results.factors.where(one.comparison)}: theirs saves "
-            f"{_in_rtts(one.theirs_saved_ms, rtt_ms)}{ours}."
+            f"{_in_rtts(one.published_saved_ms, rtt_ms)}{ours}."
         )
 
 
@@ -162,7 +163,7 @@ def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, fl
     """Return a sentence if the published times without TFO, or their growth with the RTT, differ from the
     measured ones by more than OTHER_LOAD; otherwise an empty string."""
     parts = []
-    of_page = [one.theirs_longer for one in found if one.comparison.page == page]
+    of_page = [one.plt_ratio for one in found if one.comparison.page == page]
     ratios = [ratio for ratio in of_page if ratio is not None]
     if ratios and (max(ratios) > OTHER_LOAD or min(ratios) < 1 / OTHER_LOAD):
         low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"

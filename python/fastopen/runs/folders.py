@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from fastopen.common.errors import InputError, nearest, unreadable, unwritable
+from fastopen.common.errors import InputError, did_you_mean, unreadable, unwritable
 from fastopen.experiments import Experiment, Point, varying_factors
 from fastopen.runs.database import LIST_THEM, OWN_FILES, FolderLock, holds_run, is_database
 from fastopen.runs.export.folder import FORMATS, UNFINISHED, is_exported
@@ -61,7 +61,7 @@ def find_run(text: str | Path) -> Path:
         return kept[str(text)]
     if str(text) == LAST:
         raise InputError("no run is kept yet", str(runs_folder()), "fastopen run INPUT... keeps one")
-    raise InputError("not a kept run", str(text), nearest(str(text), kept, LIST_THEM))
+    raise InputError("not a kept run", str(text), did_you_mean(str(text), kept, LIST_THEM))
 
 
 def run_folders(folder: Path) -> list[Path]:

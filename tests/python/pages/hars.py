@@ -75,7 +75,7 @@ ROOT = entry("http://a.test/")
 
 
 def kind(type_: str) -> dict[str, str]:
-    """Return the type of a request in Chrome's field."""
+    """Return the field in which Chrome writes the type of a request."""
     return {"_resourceType": type_}
 
 

@@ -66,6 +66,6 @@ INITIATORS = {
 
 
 def initiators(page: ImportedPage) -> dict[str, str | None]:
-    """Return the URL of each resource's initiator, by its own URL."""
+    """Map the URL of each resource to the URL of its initiator, or to None for the root."""
     resources = page.page.resources
     return {r.url: None if r.initiator is None else resources[r.initiator].url for r in resources}

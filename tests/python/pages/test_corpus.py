@@ -9,7 +9,7 @@ import pytest
 from command_line import fastopen
 from fastopen.common.errors import InputError
 from fastopen.pages import Choice, page_json
-from fastopen.pages.conditions import LENGTH_MAX, Where
+from fastopen.pages.conditions import LENGTH_MAX, Condition
 from fastopen.pages.corpus import KINDS, load_chosen, read_index
 from fastopen.pages.index import COLUMNS, corpus_files, page_facts
 from fastopen.pages.library import LeftOutWarning
@@ -23,12 +23,12 @@ FACTS = {
 
 
 def meets(text: str) -> bool:
-    return Where(text, KINDS)(FACTS)
+    return Condition(text, KINDS)(FACTS)
 
 
 def refused(text: str) -> str:
     with pytest.raises(InputError) as error:
-        Where(text, KINDS)
+        Condition(text, KINDS)
     return str(error.value)
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_has_changed_since_it_was_indexed_is_named(corpus: Path, tmp
     write_index(corpus, index)
     changed = next(corpus.rglob("page-3.page.json"))
     changed.write_text(page_json(made_up_page("page-3", requests=3)))
-    with pytest.raises(InputError, match=r"page-3\.page\.json: is not what it was when it was indexed"):
+    with pytest.raises(InputError, match=r"page-3\.page\.json: has changed since it was indexed"):
         load_chosen([index], None)
     with pytest.warns(UserWarning, match="left out"):
         assert len(load_chosen([index], None, lenient=True)) == 9

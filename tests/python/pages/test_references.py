@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastopen.pages.importers.unpack import unpacked
-from fastopen.pages.references.parsed import names_in
+from fastopen.pages.references.parsed import references_in
 
 
 def urls(text: str) -> list[str]:
-    return [name.url for name in names_in(text.encode(), "document").found]
+    return [name.url for name in references_in(text.encode(), "document").found]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_a_browser_takes_one_of_is_one_picture() -> None:
         <source srcset=g><img src=h></picture><img src=i srcset=j>
         <link rel=preload as=image href=k imagesrcset=l>"""
     found: dict[int | None, str] = {}
-    for name in names_in(text, "document").found:
+    for name in references_in(text, "document").found:
         found[name.picture] = found.get(name.picture, "") + name.url
     assert sorted(found.values()) == ["abc", "d", "efgh", "ij", "kl"]
     assert found[None] == "d"
@@ -60,18 +60,18 @@ def test_what_a_browser_takes_one_of_is_one_picture() -> None:
 
 def test_a_reference_is_known_when_its_tag_is_there_and_not_before() -> None:
     text = b"<html><body>" + b"words " * 1000 + b"<img src=a.png>" + b"more " * 1000
-    (name,) = names_in(text, "document").found
+    (name,) = references_in(text, "document").found
     end = text.index(b"a.png>") + len(b"a.png>")
     assert end <= name.at < end + 256
 
 
 def test_links_are_calibrated_from_what_the_page_loads() -> None:
-    names = names_in(b'<a href="b.html">x</a><iframe src="c.html"></iframe>', "document").found
+    names = references_in(b'<a href="b.html">x</a><iframe src="c.html"></iframe>', "document").found
     assert [(name.url, name.link) for name in names] == [("b.html", True), ("c.html", False)]
 
 
 def test_the_base_of_a_document_is_told() -> None:
-    assert names_in(b"<base href='http://b.test/'><img src=a>", "document").base == "http://b.test/"
+    assert references_in(b"<base href='http://b.test/'><img src=a>", "document").base == "http://b.test/"
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_the_base_of_a_document_is_told() -> None:
     ],
 )
 def test_a_stylesheet_names_imports_fonts_and_images(text: str, expected: list[tuple[str, str]]) -> None:
-    assert [(name.url, name.type) for name in names_in(text.encode(), "stylesheet").found] == expected
+    assert [(name.url, name.type) for name in references_in(text.encode(), "stylesheet").found] == expected
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=200) | st.text("<>/ahrefscriptnol=\"' ;{}@url()", max_size=200).map(str.encode))
 def test_any_bytes_are_read_as_document_and_as_stylesheet(text: bytes) -> None:
-    for name in names_in(text, "document").found:
+    for name in references_in(text, "document").found:
         assert 0 <= name.at <= len(text)
-    names_in(text, "stylesheet")
+    references_in(text, "stylesheet")
 
 
 @pytest.mark.parametrize(
@@ -134,5 +134,5 @@ def test_any_bytes_are_unpacked_or_are_nothing(body: bytes, coding: str) -> None
 )
 def test_what_is_made_to_take_long_does_not(text: str) -> None:
     begun = time.process_time()
-    names_in(text.encode(), "document")
+    references_in(text.encode(), "document")
     assert time.process_time() - begun < 5

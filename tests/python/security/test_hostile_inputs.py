@@ -52,7 +52,7 @@ def warc_record(body: bytes, *, coding: str = "") -> bytes:
 @pytest.mark.slow
 def test_a_har_with_one_endless_string_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = bomb(tmp_path / "bomb.har.gz", b'{"log":{"creator":{"name":"', 80, b'"},"entries":[]}}')
-    with pytest.raises(InputError, match=r"one value of it is longer than 64 MiB"):
+    with pytest.raises(InputError, match=r"one of its values is longer than 64 MiB"):
         load_pages([path])
 
 
@@ -193,17 +193,17 @@ MUCH_MEMORY: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "lists of a page": (
         "x.page.json",
         lambda: b'{"format":"fastopen-page/1","resources":' + _LISTS + b"}",
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "lists of a HAR's creator": (
         "x.har",
         lambda: b'{"log":{"creator":' + _LISTS + b',"entries":[]}}',
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "objects of an entry": (
         "x.har",
         lambda: _ENTRY + b',"x":[' + b'{"":0},' * (8 * MIB) + b"0]}]}}",
-        "one value of it may take more than 160 MiB of memory",
+        "one of its values may take more than 160 MiB of memory",
     ),
     "lists in a string of an entry": (
         "x.har",
@@ -254,27 +254,27 @@ DENSE = {
 @pytest.mark.parametrize("what", DENSE)
 def test_no_character_of_json_becomes_more_than_is_said(what: str) -> None:
     text = DENSE[what]
-    assert json_memory.taken_by(json.loads(text)) <= json_memory.A_CHARACTER * len(text)
+    assert json_memory.bytes_of(json.loads(text)) <= json_memory.A_CHARACTER * len(text)
 
 
 @given(JSON)
 def test_no_json_becomes_more_than_is_said_of_a_character(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # In a short text, the fixed size of a string with wide characters dominates, so it is added.
-    assert json_memory.taken_by(json.loads(text)) <= json_memory.A_CHARACTER * len(text) + 200
+    assert json_memory.bytes_of(json.loads(text)) <= json_memory.A_CHARACTER * len(text) + 200
 
 
 @given(JSON)
 def test_what_json_may_take_is_no_less_than_it_takes(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
     longest = 4 * len(text)
-    assert json_memory.taken_by(json.loads(text)) <= json_memory.may_take(text) + longest + 100
-    assert json_memory.may_take(text) == json_memory.may_take(text.encode())
+    assert json_memory.bytes_of(json.loads(text)) <= json_memory.estimated_bytes(text) + longest + 100
+    assert json_memory.estimated_bytes(text) == json_memory.estimated_bytes(text.encode())
 
 
 def test_brackets_in_long_strings_take_no_memory() -> None:
     text = json.dumps({"text": 'f([{}],{}); "' * MIB}) + "\n"
-    assert json_memory.may_take(text) < 100 * MIB
+    assert json_memory.estimated_bytes(text) < 100 * MIB
 
 
 def test_each_file_of_a_folder_may_cost_as_much_work(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_dots_in_comments_and_strings_are_no_parts_of_a_key(tmp_path: Path) -> N
 def test_very_many_problems_are_told_as_one(tmp_path: Path) -> None:
     path = tmp_path / "x.page.json"
     path.write_text('{"format": "fastopen-page/1", "resources": [' + "[]," * 30_000 + "[]]}")
-    with pytest.raises(InputError, match=r"x\.page\.json: no Page: 10,00\d problems|30,00\d problems"):
+    with pytest.raises(InputError, match=r"x\.page\.json: invalid Page: 10,00\d problems|30,00\d problems"):
         load_pages([path])
 
 

@@ -178,14 +178,14 @@ def test_ours_is_compared_with_theirs_and_with_the_bound(palguyev: Results, tfo:
     one = discrepancies(palguyev)[2]
     assert one.at_most_percent == pytest.approx(20, abs=0.2)
     theirs = cell(1.0, tfo, 100 * (1 - tfo))
-    assert replace(one, theirs=theirs).labels == (label,)
+    assert replace(one, published=theirs).labels == (label,)
 
 
 def test_more_than_ours_within_the_bound_is_told_from_more_than_the_bound(palguyev: Results) -> None:
     one = discrepancies(palguyev)[2]
     assert one.headline is not None
     roomy = replace(one.headline, bound=Bound(800.0, 1000.0))
-    labels = replace(one, theirs=cell(1.0, 0.7, 30), headline=roomy).labels
+    labels = replace(one, published=cell(1.0, 0.7, 30), headline=roomy).labels
     assert labels == (Label.THEIRS_MORE,)
 
 
@@ -217,7 +217,7 @@ def test_answers_give_the_published_figures_that_the_table_gives(palguyev: Resul
         if one.improvement_percent is not None:
             answers = page_answers(palguyev, Attribution({}, {}), one.comparison.page)
             said = " ".join(sentence for answer in answers for sentence in answer.sentences)
-            assert f"come to {signed(one.theirs.improvement_percent)}{NBSP}%; ours" in said
+            assert f"come to {signed(one.published.improvement_percent)}{NBSP}%; ours" in said
 
 
 def test_a_run_without_valid_loads_is_still_compared_with_the_print(

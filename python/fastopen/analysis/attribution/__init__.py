@@ -11,10 +11,10 @@ from fastopen.analysis.attribution.critical_path import (
 )
 from fastopen.analysis.attribution.curves import Curve, Place, RunAnalysis, analyse_run, axis_of, curves_of
 from fastopen.analysis.attribution.slower import (
+    place_and_reason,
     reason_between,
     request_label,
     request_name,
-    setups_slower,
-    where_slower,
+    slower_setup_sentences,
     with_reasons,
 )

@@ -38,9 +38,9 @@ NAMED_MAX: Final = 4
 CHANGE_MIN_MS: Final = 1.0
 # Time saved in TCP handshakes counts as moved to TLS if TLS handshakes grow by at least this fraction of it.
 MOVED_MIN: Final = 0.5
-# If the saving grows by less than this, in ms per ms of RTT, less than a handshake is saved.
+# If the saving grows by less than this, in ms per ms of RTT, TFO saves less than one handshake in sequence.
 HANDSHAKE_MIN: Final = 0.5
-# Verdicts on content, with the smallest fraction of the PLT that handshakes on the critical path take.
+# Verdicts on a page's content, by the least fraction of the PLT that handshakes on the critical path take.
 CONTENT_VERDICTS: Final = (
     (0.10, "It suits TFO well"),
     (0.04, "It suits TFO somewhat"),
@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison with results for the baseline and for the preferred treatment, so no field is None."""
+    """A comparison in which both the baseline and the preferred treatment (`headline`) have results."""
 
     place: Place
     baseline: CellResult
@@ -82,7 +82,7 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return the answers about one page; empty if the run has no saving of this page."""
+    """Return a report's questions about one page with their answers; empty if no saving is known for it."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -101,7 +101,7 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer on which pages gain most and least; empty if fewer than two pages have savings."""
+    """Return the answer on which pages gain most and least; empty unless two pages have known savings."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -150,8 +150,8 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on how savings grow with RTT along each curve, or the first of over NAMED_MAX
-    curves."""
+    """Yield sentences on the growth of the saving with the RTT, for each curve with at least two RTTs. If
+    there are more than NAMED_MAX such curves, describe only the first."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -164,7 +164,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
             continue
         rtts_ms, saved_ms = [pair.place.rtt_ms for pair in pairs], [pair.saved_ms for pair in pairs]
         per_ms = linear_regression(rtts_ms, saved_ms).slope
-        grows = f"as if {plural(per_ms, 'handshake')} in a row fell away"
+        grows = f"as if {plural(per_ms, 'handshake')} in a row were saved"
         if per_ms < HANDSHAKE_MIN:
             grows = "less than a handshake in a row"
         yield (
@@ -173,7 +173,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
             f" each millisecond of RTT, {grows}."
         )
         ends = [f"{signed(pair.improvement_percent)}{NBSP}% {pair.place.where}" for pair in (first, last)]
-        yield f"Of the page load time it is {listed(ends)}{_other_time(first.place, last.place)}."
+        yield f"That is {listed(ends)} of the page load time{_other_time(first.place, last.place)}."
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
@@ -197,7 +197,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence without TFO and one with: `Without TFO, reno instead of cubic: +44 ms: ...`."""
+    """Yield a sentence on the change of the PLT between two values of a factor without TFO, such as `Without
+    TFO, reno instead of cubic: +44 ms: ...`, and a sentence on the change with TFO."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -228,7 +229,7 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on the page's content, and on its loads without TFO in the comparisons of `curve`."""
+    """Yield sentences on a page's requests, hosts and sizes, and on its loads without TFO along `curve`."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -262,7 +263,7 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the slowest handshakes, if they take at least SLOW_HANDSHAKE round trips."""
+    """Yield a sentence on the slowest handshakes of all places, if they take at least SLOW_HANDSHAKE RTTs."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths
@@ -330,8 +331,8 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on a saving that exceeds its upper bound; empty if the saving does not exceed it.
-    `shorter`: clauses on waits other than handshakes that became shorter."""
+    """Return a sentence on a saving that exceeds its upper bound, and on the causes; empty if the saving does
+    not exceed the bound. `where`: the row's name. `shorter`: clauses on other waits that became shorter."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -26,7 +26,7 @@ class Breakdown:
     handshakes: float
     """The mean number of handshakes on the critical path."""
     ready_ms: float
-    """The time that requests on the critical path were queued, waiting only for a free connection."""
+    """The time for which requests on the critical path were queued only for lack of a free connection."""
     connections: float
 
     def share(self, kind: Kind) -> float:
@@ -40,8 +40,8 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The load of a cell that reports show in full: of the preferred treatment's `median_repeat`, so that
-    arms are compared within one repeat; if there is none, the load with the (lower) median PLT."""
+    """The load that reports show for a cell. All arms show the `median_repeat` of the preferred treatment, so
+    that they are compared within one repeat. If an arm lacks it, the load with the (lower) median PLT."""
 
     record: LoadRecord
     path: CriticalPath
@@ -58,8 +58,8 @@ class Attribution:
 def attribute(
     store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
 ) -> Attribution:
-    """Analyse valid loads of a run. Each cell gets an equal share of `loads_max`, but at least one load. The
-    loads nearest to a cell's median page load time are taken, so that the choice is deterministic."""
+    """Break down the page load times of a run. Each cell gets an equal share of `loads_max`, but at least one
+    load: the valid loads nearest to the cell's median PLT, so that the choice is deterministic."""
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
     each = max(1, loads_max // max(len(of_cell), 1))
@@ -79,7 +79,7 @@ def attribute(
             _, client = loaded_with(results.experiment, cell, row.repeat)
             path = critical_path(results.pages[cell.page], record, client)
             if path is None:
-                # The load was observed only at the origins, like all loads of this cell.
+                # Only the origins observed this load, and so all loads of this cell.
                 break
             taken[row.repeat] = Shown(record, path)
         if taken:
@@ -89,7 +89,7 @@ def attribute(
 
 
 def median_repeat(cell: CellResult | None) -> int | None:
-    """Return the first repeat whose saving is nearest to the cell's median saving; None without savings."""
+    """Return the first of the repeats whose saving is nearest to the median saving; None without savings."""
     if cell is None or cell.improvement_percent is None:
         return None
     off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}

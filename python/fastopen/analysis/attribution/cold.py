@@ -16,7 +16,8 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """The durations of requests in the pages' median loads without TFO, on one network with one setup."""
+    """Durations of requests on one network with one setup, from one load of each page without TFO. A request
+    is cold if it waited for a handshake."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
@@ -59,8 +60,8 @@ class ColdRequests:
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return the requests for each network and setup that has cold requests. Leave out loads that were
-    observed only at the origins."""
+    """Return a ColdRequests for each network and setup with cold requests, from the loads that reports show
+    (`Attribution.shown`). Leave out loads that were observed only at the origins."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

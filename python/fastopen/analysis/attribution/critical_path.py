@@ -6,8 +6,8 @@ waited for: the handshake of its connection, the end of another request that occ
 up the limit on connections, or the response from which the client learned of the request. While a request is
 queued behind another one, the path follows the other request. `ready_ns` is the total time in queues.
 
-Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. If the
-request that waited for this connection then opens another one, its wait for the first handshake counts too.
+Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. A request
+that loses its connection in this way opens another one, and its wait for the first handshake counts too.
 
 The handshakes on this path do not add up to an upper bound on TFO's saving (see `analysis.statistics.bound`).
 """
@@ -39,8 +39,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    """A wait on the critical path. Times are in nanoseconds since the navigation start. `resource` is the
-    index of the request in the page."""
+    """A wait on the critical path, from `start_ns` to `end_ns` after the navigation start. `resource` is the
+    index of the waiting request in the page."""
 
     kind: Kind
     start_ns: int
@@ -60,7 +60,7 @@ class CriticalPath:
     segments: tuple[Segment, ...]
     """The segments in chronological order. Their lengths add up to `plt_ns` exactly."""
     ready_ns: int
-    """The total time for which requests on the path were queued and only waited for a free connection."""
+    """The total time for which requests on the path were queued only for lack of a free connection."""
 
     def total_ns(self, kind: Kind) -> int:
         return sum(segment.length_ns for segment in self.segments if segment.kind is kind)
@@ -70,12 +70,12 @@ class CriticalPath:
 
 
 @dataclass(frozen=True)
-class Sent:
+class CompletedRequest:
     """A request with a complete response. Times are in nanoseconds since the navigation start."""
 
     resource: int
     connection: int | None
-    """None if the client's cache answered. Then all times are the time when the response was complete."""
+    """The connection's id; None if cached. All times are then the time when the response was complete."""
     queued_ns: int
     sent_ns: int
     first_byte_ns: int
@@ -109,8 +109,8 @@ class Waits:
         self._handshakes = Handshakes(record)
         answered = sorted(_answered(record), key=lambda sent: (sent.sent_ns, sent.resource))
         self._of_resource = {sent.resource: sent for sent in answered}
-        self._before: dict[int, Sent] = {}
-        last_on: dict[int, Sent] = {}
+        self._before: dict[int, CompletedRequest] = {}
+        last_on: dict[int, CompletedRequest] = {}
         for sent in answered:
             if sent.connection is not None:
                 if sent.connection in last_on:
@@ -120,14 +120,14 @@ class Waits:
         self._ended = sorted(last_on.values(), key=_end_ns)
         self._last_document = self._end_of_redirects()
 
-    def last(self) -> Sent | None:
-        """Return the last request whose end the load event waited for; None if there is none."""
+    def last(self) -> CompletedRequest | None:
+        """Return the request whose end triggered the load event; None if no request delays the load event."""
         in_time = (sent for sent in self._of_resource.values() if sent.end_ns <= self._load_event_ns)
         counted = (sent for sent in in_time if self._page.resources[sent.resource].phase == "load")
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
-    def holder(self, sent: Sent) -> Sent | None:
-        """Return the request whose end `sent` waited for; None if it waited for no request. This is the
+    def holder(self, sent: CompletedRequest) -> CompletedRequest | None:
+        """Return the request whose end `sent` waited for in the queue; None if there is none. This is the
         previous request on its connection, or the last request on another connection, whose end allowed the
         client to open a new connection."""
         if sent.wanted_ns is None:
@@ -139,15 +139,15 @@ class Waits:
             return None
         return made_room
 
-    def handshakes_before(self, sent: Sent) -> list[Span]:
-        """Return the time spans of handshakes with its origin while `sent` was queued, the latest first."""
+    def handshakes_before(self, sent: CompletedRequest) -> list[Span]:
+        """Return the time spans of handshakes with the origin of `sent` while it was queued, latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
             self._handshakes.under_way(sent.connection, sent.queued_ns, sent.wanted_ns), reverse=True
         )
 
-    def initiator(self, sent: Sent) -> Sent | None:
+    def initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
         """Return the initiator of `sent`; None for the root, or if the initiator's response is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
@@ -155,7 +155,7 @@ class Waits:
             index = self._last_document if sent.resource > self._last_document else index
         return None if index is None else self._of_resource.get(index)
 
-    def known_ns(self, sent: Sent, initiator: Sent) -> int:
+    def known_ns(self, sent: CompletedRequest, initiator: CompletedRequest) -> int:
         """Return the time when enough of the initiator's response had arrived to reveal the request."""
         resource = self._page.resources[sent.resource]
         redirects = self._page.resources[initiator.resource].redirect_to is not None
@@ -173,15 +173,16 @@ class Waits:
         return last
 
 
-def _answered(record: LoadRecord) -> Iterable[Sent]:
+def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
     """Return the requests with a complete response. For each resource, return only the last request sent."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
-    found: defaultdict[int, list[Sent]] = defaultdict(list)
+    found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
         queued_ns, sent_ns = request.queued_ns, request.sent_ns
         first_byte_ns, end_ns = request.first_byte_ns, request.end_ns
         if request.cache == "fresh" and end_ns is not None:
-            found[request.resource].append(Sent(request.resource, None, end_ns, end_ns, end_ns, end_ns))
+            cached = CompletedRequest(request.resource, None, end_ns, end_ns, end_ns, end_ns)
+            found[request.resource].append(cached)
         if request.connection is None or request.error is not None:
             continue
         if queued_ns is None or sent_ns is None or first_byte_ns is None or end_ns is None:
@@ -190,7 +191,7 @@ def _answered(record: LoadRecord) -> Iterable[Sent]:
         carrier = connections.get(request.connection) if opened_ns is not None else None
         tls = None if carrier is None else carrier.tls
         found[request.resource].append(
-            Sent(
+            CompletedRequest(
                 resource=request.resource,
                 connection=request.connection,
                 queued_ns=queued_ns,
@@ -232,7 +233,7 @@ class _Walk:
     cursor_ns: int
     segments: list[Segment] = field(default_factory=list)
     ready: list[Span] = field(default_factory=list)
-    """The spans in which requests on the path were queued and only waited for a free connection."""
+    """The time spans in which requests on the path were queued only for lack of a free connection."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
         """Add a segment from `start_ns` to the cursor and move the cursor there, if `start_ns` is earlier."""
@@ -242,8 +243,8 @@ class _Walk:
             self.cursor_ns = start_ns
 
 
-def _before(walk: _Walk, waits: Waits, sent: Sent) -> Sent | None:
-    """Walk back over one request, and return the request that it waited for; None if there is none."""
+def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
+    """Add the waits of the request `sent` to the path, and return the request that it waited for, or None."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:
@@ -285,17 +286,17 @@ class PieceChange:
     before_ns: int
     after_ns: int
     on_both: bool
-    """True if the request is on both paths. Otherwise, the change is all of its time on one path."""
+    """True if the request is on both paths. If it is on one path only, the change is all its time there."""
 
     @property
     def change_ns(self) -> int:
-        """Return the change. It is positive if the second path spends more time."""
+        """Return the change in nanoseconds. It is positive if the second path spends more time."""
         return self.after_ns - self.before_ns
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that differ between the paths, the largest change first. Requests are matched by
-    URL."""
+    """Return the waits that differ between two pages' critical paths, the largest change first. Requests are
+    matched by URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

@@ -1,4 +1,4 @@
-"""Read a run for figures and reports, and arrange its comparisons as series along one factor."""
+"""Read a run for figures and reports, and arrange its comparisons as curves over one factor, such as RTT."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ class Curve:
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return the comparisons of a page, in the order of the page's table of results."""
+    """Return a Place for each comparison of a page, in the order of the page's table of results."""
     places = []
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
@@ -84,8 +84,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Return the places as series in which only the factor `along` varies. The name of a series lists the
-    values of the other varying factors; it is empty if no other factor varies."""
+    """Group the comparisons of one page into curves along which only the factor named `along` varies. A
+    curve's name lists the values of the other varying factors; it is empty if no other factor varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -96,14 +96,14 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Return the numeric values of factors at `point`, by the factor's name. Other values are left out."""
+    """Map the names of factors to their values at `point`. Leave out values that are not numbers."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis: the result of `deciding_factor` if any, else the RTT if it varies,
-    else the factor with the most values."""
+    """Return the factor for the x axis of figures: the result of `deciding_factor` if any, else the RTT if it
+    varies, else the factor with the most values, else the RTT."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor

@@ -57,7 +57,7 @@ class _RequestFacts:
     before_bytes: int
     """Body bytes of the responses that the connection had completed when the request was sent."""
     syn_retransmitted: bool
-    """True if the request opened its connection and the SYN had to be retransmitted without data."""
+    """True if the request was its connection's first, and the SYN was retransmitted without data."""
     reused: bool
     transfer_ns: int
     """Time from the response's first byte to its last."""
@@ -65,18 +65,19 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return how much longer after it was queued the request ended than the same request `before`."""
+        """Return the increase in ns in the time from queueing to the last byte. `before`: the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return how much longer the request took than `before`, as far as this made it end later: a request
+        """Return the increase in ns in the time from sending to the last byte, at most `later_ns`: a request
         that was sent earlier, because it waited less for a connection, may take longer and end no later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with the reasons why cells are slower, each found by comparing two loads. A reason
-    is more bytes on a busy link, or else a slower request on the critical path, or retransmissions."""
+    """Return the results with reasons why cells are unexpectedly slow (see `Reasons`). Each reason comes from
+    one load of the slow cell and one of a faster cell: more bytes on a busy link, a slower request on the
+    critical path, or retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -124,14 +125,14 @@ def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
                     yield longer, shorter, repeats[0]
 
 
-# Factors whose values are compared with their simplest value, which comes first.
+# Factors whose later values are compared with the first, simplest value.
 COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster cell, slower cell, repeat) for cells without TFO that differ only in a factor of
-    COMPARED. The faster cell has its simplest value. All its loads are faster than all loads of the slower
-    cell by more than the smallest effect. The repeat is valid in both cells."""
+    COMPARED. The faster cell has the factor's simplest value, and each of its loads is faster than each load
+    of the slower cell by more than the smallest effect. The repeat is valid in both cells."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -152,7 +153,8 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return why `after` took longer than `before` on the same network; empty if no busy link explains it."""
+    """Return a clause on a busy uplink or downlink that carries more bytes in `after` than in `before`; empty
+    if this does not explain the longer load. Both loads are on `network`."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -204,7 +206,8 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return why `after`, whose critical path is `path`, took longer than `before`; empty if unknown."""
+    """Return a clause on the reason why `after`, whose critical path is `path`, took longer than `before`;
+    empty if unknown. `down_bit_per_s`: the downlink's rate, or None without a limit."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -254,8 +257,8 @@ def _without_ticket(
 
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
-    """Return a clause on the reason why a request took longer; empty if none is known. `competing`: the
-    result of `_competing_response`."""
+    """Return a clause on the reason why a request took longer (`now`) than before (`was`); empty if none is
+    known. `competing`: the result of `_competing_response`."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -297,8 +300,8 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most, because it shares the link with
-    it for longer in the slower load; empty if the delay is below `least_ns`."""
+    """Return a clause on the response that delays the request `index` most, because both share the link for
+    longer in `after` than in `before`; empty if the delay is below `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -375,9 +378,9 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
     return f"{index} {path if len(path) <= length else f'{path[: length - 1]}…'}"
 
 
-def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the place and reason of the slowest of these cells that has a known reason, such as ` at 20 ms:
-    ...`; empty if no cell has a reason."""
+def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
+    """Return the row and the reason of the cell that TFO slows down most, among those with a known reason,
+    such as ` at 20 ms: ...`; empty if no cell has a reason."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
@@ -390,9 +393,10 @@ def where_slower(results: Results, cells: Sequence[CellResult]) -> str:
     )
 
 
-def setups_slower(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence for each value of a factor in COMPARED with which the page loads more slowly than with
-    the simplest value, separately for the values of other factors that have verdicts of their own."""
+def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
+    """Yield a sentence with the reason for each value of a factor in COMPARED with which the page loads more
+    slowly than with the simplest value. Values of other factors with separate verdicts (`question`) get
+    separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -427,9 +431,9 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's table row; empty if the verdict on it covers no other row of the page.
-    `increases`: the increase of this cell's load time, then those of all rows to compare it with. Add a note
-    if the cell's increase, rounded to 0.1, is the largest of several rows, or the same in all."""
+    """Return the name of the cell's table row; empty if no other row of the page shares the row's verdict.
+    `increases`: by how much this cell is slower, then each row that the text is about. A note is added if the
+    cell's increase, rounded to 0.1, is the largest of several rows, or the same in all."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""Define a finding of an audit and its kinds: the cell of the table, the kind of fault, and a reason."""
+"""Define the findings of an audit, and the kinds of faults that it finds."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -42,7 +42,7 @@ QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One fault of one cell, or one question about it."""
+    """A fault of one cell, or a question about the cell (QUESTIONS). `detail` gives the figures."""
 
     cell: PrintedCell
     kind: Kind

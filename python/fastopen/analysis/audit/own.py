@@ -70,8 +70,8 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the row's key in FIRST_FLIGHTS. With `recorded` security, only https URLs use TLS, and the row
-    does not state how many there are. It counts as cleartext, whose first flight is the shortest."""
+    """Return the row's first flight, a key of FIRST_FLIGHTS. With `recorded` security, only https URLs use
+    TLS, and the row lacks their number, so it counts as cleartext, whose first flight is the shortest."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -38,7 +38,7 @@ SLOPE_MIN: Final = Decimal("0.5")
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A cell with its times in milliseconds, converted from their true unit."""
+    """A published cell with its times in milliseconds, also if a wrong unit is printed."""
 
     cell: PrintedCell
     rtt: Decimal
@@ -111,7 +111,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the cell at a shorter RTT above 0 with the least `room`; None if there is none."""
+    """Map each RTT to the cell with the least `room` among cells with shorter RTTs above 0, or to None."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -133,7 +133,7 @@ def _beyond_bounds(one: MeasuredCell, least: MeasuredCell | None) -> Iterator[st
             why = "half of a load", "each is followed by a request that takes as long"
         else:
             part = f"{one.trips_saved} of {one.trips_off} round trips"
-            why = f"{part} of a load", "no more of a connection's go before its first answer"
+            why = f"{part} of a load", "no more of them precede a connection's first response"
         yield f"handshakes take no more than {why[0]}, {_ms(most)} of {_ms(one.off)}: {why[1]}"
     if least is not None and one.saved > least.room * one.trips_saved * one.rtt * SLACK_OF_ROOM:
         yield (
@@ -147,8 +147,8 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on changes between cells of one page over networks that differ only in RTT. Each names
-    the compared cell with the longest RTT, or the later of two cells with one RTT but different times."""
+    """Return findings on changes between cells of one page over networks that differ only in RTT. A finding
+    is about the cell with the longest RTT, or about the second cell with the same RTT but other times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -198,8 +198,8 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question on the last of three cells if the growth per ms of RTT falls by more than half only
-    without TFO, or only with TFO."""
+    """Yield a question on the last of three cells, in order of RTT, if the growth per ms of RTT falls by more
+    than half only without TFO, or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)
@@ -209,7 +209,7 @@ def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
                 f"{one.name} each ms of RTT adds {_slope(one.before)} ms from {near} to {at} ms"
                 f" and {_slope(one.after)} ms from {at} to {far} ms,"
                 f" {other.name} {_slope(other.before)} and {_slope(other.after)}:"
-                " does this cell hold what was measured?"
+                " is this cell the measured time?"
             )
             yield AuditFinding(cells[-1].cell, "slope", detail)
 

@@ -1,4 +1,4 @@
-"""Find faults of printing: improvements that contradict their two times, and times in the wrong unit.
+"""Find misprints: improvements that contradict their two times, and times in the wrong unit.
 
 A unit is impossible if the page would load before its first response can arrive. It is absurd if the page
 would take longer than any person or program waits. If the printed unit is impossible or absurd and the other
@@ -28,8 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and largest improvement in percent of times that round to the printed times. It
-    grows with the time without TFO and falls with the time with TFO, so extreme times bound it."""
+    """Return the smallest and the largest improvement, in percent, of exact times that round to the printed
+    times. `swapped`: exchange the two times first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -37,7 +37,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a value between the two `values` is printed as `printed` when rounded by `way`."""
+    """Return True if a value from `values[0]` to `values[1]` rounds to `printed`. `way` is one of WAYS."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
@@ -95,8 +95,8 @@ def _between(values: Pair) -> str:
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Return the true unit of each line's times, in seconds by line number, and the findings on wrong units.
-    The table is judged as a whole first, then single cells that differ from it."""
+    """Return the true unit of each line's times (in seconds, by line number), and the findings on printed
+    units that are wrong, in the whole table or in single cells."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
     # Take the median, so that a single odd cell cannot decide on the unit of the whole table.
@@ -115,7 +115,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the two times, read in `unit`, in seconds."""
+    """Return the longer of the two times in seconds, if they are in `unit`."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 
@@ -126,8 +126,8 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the time without TFO, in `unit`, is shorter than the round trips to the first
-    response."""
+    """Return True if the time without TFO, taken in `unit`, is shorter than the round trips that a first
+    response needs."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

@@ -10,7 +10,7 @@ from fastopen.common.grouping import grouped
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings, sorted by table and row. Raises no error for cells that `read_table` accepted."""
+    """Return the findings on all cells, in the order of experiments and then of lines."""
     tables = grouped((cell.experiment, cell) for cell in cells)
     found = [finding for table in tables.values() for finding in _audit_table(table)]
     order = {name: number for number, name in enumerate(tables)}

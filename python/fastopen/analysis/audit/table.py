@@ -116,7 +116,7 @@ class PrintedTable:
 
 
 def read_table(path: Path) -> PrintedTable:
-    """Return the rows in order, and the ignored columns. Raises InputError with file, line and column."""
+    """Read a CSV file of published figures, or of `fastopen report -f csv`. Raises InputError."""
     place = str(path)
     rows = _rows(read_text(path), place)
     first, columns = next(rows, (0, list[str]()))
@@ -202,7 +202,7 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """The fields of a row by column. Its methods parse them, and raise InputError for malformed fields."""
+    """The fields of a row by column. Each method parses a field, and raises InputError if it is malformed."""
 
     fields: Mapping[str, str]
     place: str

@@ -54,12 +54,11 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure whose values are given by repeat. None if a run has no value, if paired
-    runs have no common repeat, or if `relative` is set and a value of `before` is 0.
+    """Return the change of a figure between two cells. `before` and `after` map repeats to values. None if
+    either is empty, if paired values have no common repeat, or if `relative` is set and a value before is 0.
 
     `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
-    pairs the interval is the range of the central 90 %, or of all if there are fewer than FULL_MIN.
-    """
+    pairs the interval is the range of the central 90 %, or of all if there are fewer than FULL_MIN."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

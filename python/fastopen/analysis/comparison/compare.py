@@ -45,9 +45,9 @@ class CellChange:
     paths: tuple[Breakdown, Breakdown] | None
     """The mean critical paths of both runs; None if either run lacks one."""
     pieces: tuple[PieceChange, ...] = field(repr=False)
-    """The waits that differ between the two median loads. Their changes add up to the difference in PLT."""
+    """The waits that differ between the loads that reports show. Their changes add up to that of the PLT."""
     reason: str
-    """The reason why the second run's median load takes longer; empty if it does not, or if unknown."""
+    """The reason why the second run's shown load takes longer; empty if it does not, or if unknown."""
     evidence_changed: bool = False
     """True if both runs must have the same loads, but their evidence (such as retransmissions) differs."""
 
@@ -158,7 +158,7 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Return the waits that differ between the median loads of the two cells, and the reason why the load of
+    """Return the waits that differ between the shown loads of the two cells, and the reason why the load of
     `new` took longer. The reason is empty if the load did not take longer, if the pages differ, or if no
     reason was found."""
     before, after = runs

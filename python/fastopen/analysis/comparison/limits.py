@@ -1,4 +1,4 @@
-"""Check changes against limits such as `plt +1%`, `plt +10ms` and `saving -0.5`, so that CI can fail."""
+"""Check changes between two runs against limits such as `plt +1%` and `saving -0.5`, so that CI can fail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest change of a measure that is accepted."""
+    """The largest accepted change of PLT or saving, as given to `fastopen compare --fail-on`."""
 
     text: str
     measure: Measure
@@ -72,7 +72,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """The result of checking one limit in one cell."""
+    """A limit, the change of a cell that was checked against this limit, and the verdict."""
 
     limit: Limit
     change: CellChange
@@ -91,7 +91,7 @@ def parse_limit(text: str) -> Limit:
     measure: Measure = "plt" if found[1] == "plt" else "saving"
     unit = found[4] or ("" if measure == "saving" else None)
     if unit not in UNITS[measure]:
-        raise InputError(f"{text!r} has no unit of {measure}", "--fail-on", ACCEPTED)
+        raise InputError(f"{text!r} lacks a valid unit for {measure}", "--fail-on", ACCEPTED)
     bound = float(found[3]) * (1000 if unit == "s" else 1)
     return Limit(
         text=" ".join(text.split()),

@@ -1,7 +1,7 @@
 """Read two runs, and match their cells by page, arm and the values of factors.
 
-If a factor has one value in each run, and these values differ, it is not used for matching but listed as a
-setting that differs. So runs with initial windows of 4 and of 10 can be compared.
+If a factor has one value in each run, and the two values differ, the factor is not used for matching, but
+listed as a setting that differs. So runs with initial windows of 4 and of 10 can be compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,13 +44,13 @@ class Side:
 
 
 def read_side(folder: Path) -> Side:
-    """Read a kept run. Raises InputError if it cannot be read."""
+    """Read the run in a folder. Raises InputError if it cannot be read."""
     with RunStore.open(folder) as store:
         return side_of(store, store.place)
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """Read an open run, which may be only in memory. `place` names the run in messages."""
+    """Read an open run, which may be in memory only. `place` is the name of the run in messages."""
     rows, jobs = store.loads(), store.jobs()
     results = collect(store, rows)
     return Side(
@@ -172,7 +172,7 @@ DIGEST_SHOWN: Final = 8
 
 
 def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, before, after) of programs, kernels, machines and seeds that can affect these cells."""
+    """Yield (name, value before, value after) for programs, machines and seeds that can affect `pairs`."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -200,7 +200,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, before, after) of the names, contents and recorded bodies of pages."""
+    """Yield (label, value before, value after) for the name, content and recorded bodies of each page."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
@@ -211,7 +211,7 @@ def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, obje
 
 
 def _facts(page: Page) -> str:
-    """Return a text such as `2 requests, 30 kB (0123abcd)`. The digest covers the page without its name."""
+    """Describe a page by its size and a digest of all but its name: `2 requests, 30 kB (0123abcd)`."""
     digest = page.model_copy(update={"name": ""}).digest()
     return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 

@@ -18,7 +18,7 @@ class BrowserMetrics:
     from_cache: float | None
     """Requests that the browser's cache answered without a request to the origin."""
     revalidated: float | None
-    """Requests that the cache answered after the origin validated its copy (304)."""
+    """Requests that the cache answered after the origin had confirmed the cached response (304)."""
     missing_screenshots: tuple[str, ...]
     """The error of each load that lacks a requested screenshot."""
     unmatched: tuple[str, ...] = ()

@@ -253,12 +253,11 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the correlation, from -1 (TFO slows down every pair) to 1 (speeds up all); None without pairs.
+    """Return the effect size of TFO, from -1 (all pairs slower) to 1 (all faster); None if no pair is given.
 
     It is the favourable share of the rank sum of Wilcoxon's signed-rank test minus the unfavourable share
     (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
-    network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers.
-    """
+    network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers."""
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None

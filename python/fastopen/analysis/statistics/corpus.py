@@ -67,7 +67,7 @@ class Distribution:
 
     place: str
     comparison: Comparison
-    """The comparison of the first page in `savings`. Those of other pages differ from it only in the page."""
+    """The comparison of the first page in `savings`. Other pages' comparisons differ only in the page."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""
@@ -138,8 +138,8 @@ def _distribution(
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return Spearman's correlation of each varying property with the savings, both given page by page; empty
-    if all savings are equal."""
+    """Return Spearman's correlation with the savings for each property that varies over the pages; empty if
+    all savings are equal. `properties` and `savings` have an item for each page."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]
@@ -167,9 +167,9 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column, a row for each row of `weights`.
-    These are resamples: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is sorted
-    only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
+    """Return Spearman's correlation of each column with the last column, in a row for each resample. A row of
+    `weights` is a resample: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is
+    sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

@@ -49,10 +49,9 @@ class Deciding:
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
     """Return the factor that decides the preferred treatment's saving; None if no factor does.
 
-    Factors that vary together (`--combine zip`, named networks) count as one. If there are fewer than two,
-    none decides. The savings, minus the mean saving of their page, are grouped by each factor in turn. An
-    experiment is a full factorial design, so the sums of squares between groups can be added.
-    """
+    Factors that vary together (`--combine zip`, named networks) count as one. If fewer than two vary, none
+    decides. The savings, minus the mean saving of their page, are grouped by each factor in turn. An
+    experiment is a full factorial design, so the sums of squares between groups can be added."""
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
     judged = [cell for cell in known if cell.cell.arm.name in preferred]
@@ -91,7 +90,7 @@ def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tu
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The sensitivity of one cell's saving to the sampled values."""
+    """The sensitivity of one cell's saving to the values of uncertain inputs that `--vary` samples."""
 
     correlations: dict[str, float]
     """Spearman's rank correlation of each sampled value with the saving. It is positive if both grow."""
@@ -99,12 +98,11 @@ class Sensitivity:
 
     @property
     def rest(self) -> float:
-        """Return the fraction of the variance of ranks that no single sampled value explains, 0 to 1.
+        """Return the fraction of the variance of the savings' ranks that no sampled value explains, 0 to 1.
 
-        It comes from the order of simultaneous requests, and from interactions of values. Values are drawn
+        This rest comes from the order of simultaneous requests and interactions of values. Values are drawn
         independently, so their fractions add up. The fraction that each explains by accident,
-        1 / (draws - 1), is subtracted.
-        """
+        1 / (draws - 1), is subtracted."""
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 
@@ -116,8 +114,8 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the sensitivity; None if the cell is not `varied`, if it has fewer than DRAWS_MIN samples, or if
-    all savings are equal."""
+    """Return the sensitivity of a cell's saving; None if the cell is not `varied`, if it has fewer than
+    DRAWS_MIN samples, or if all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

@@ -100,9 +100,9 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of the saving of each cell in `compared`, by cell index. `compared`: for each
-    cell, the baseline cell that it is compared with, and its own first flight. Bounds come from the
-    baseline's loads."""
+    """Return the upper bound of the saving of each cell in `compared`, by cell index. `compared` maps a cell
+    to the baseline cell that it is compared with, and to its own first flight. Bounds come from the loads of
+    this baseline."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())

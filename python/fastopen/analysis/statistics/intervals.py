@@ -1,7 +1,7 @@
 """Compute 95 % intervals of a median and of the difference of two medians, from order statistics.
 
-They assume nothing about the distribution of the values and draw no random numbers. benches/intervals.py
-measures how often they contain the true value.
+The intervals assume nothing about the distribution of the values, and need no random numbers.
+benches/intervals.py measures how often they contain the true value.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,14 +19,12 @@ FULL_MIN: Final = 6
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """Return both ends of the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer
-    than FULL_MIN values, the interval is their range, which contains the median with the probability
-    `confidence_of`.
+    """Return the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer than FULL_MIN
+    values, it is their range, which contains the median with a lower probability (`confidence_of`).
 
     The range from the k-th smallest to the k-th largest value contains the median unless fewer than k values
     lie on one side of it. The ends lie between those of the two ranges whose probabilities enclose 95 %
-    (Hettmansperger and Sheather 1986).
-    """
+    (Hettmansperger and Sheather 1986)."""
     size, ordered = len(values), sorted(values)
     if size < VALUES_MIN:
         return None
@@ -59,11 +57,10 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
     """Return the 95 % interval of the difference of the medians of two unpaired samples, in percent of the
     first median if `relative`; all values must then be positive.
 
-    It combines the distances of both medians from the ends of their own intervals (MOVER, Zou and Donner
-    2008), those of the logarithms if `relative`. If either sample has fewer than FULL_MIN values, it is the
-    range of the differences between any value of the first and any of the second. None if either has fewer
-    than VALUES_MIN values.
-    """
+    The interval combines the distances of both medians from the ends of their own (MOVER, Zou and Donner
+    2008), or of their logarithms if `relative`. If a sample has fewer than FULL_MIN values, the interval is
+    the range of all differences between a value of the first and a value of the second sample. None if a
+    sample has fewer than VALUES_MIN values."""
     first, second = median_interval(before), median_interval(after)
     if first is None or second is None:
         return None
@@ -79,8 +76,8 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
 
 
 def confidence_of(values: int) -> float:
-    """Return the probability that the interval of this many values contains the true median, 0 to 1. A range
-    contains it unless all values lie on one side of it."""
+    """Return the probability, 0 to 1, that the `median_interval` of this many values contains the true
+    median. The whole range of values contains the median unless all values lie on one side of it."""
     if values < VALUES_MIN:
         return 0.0
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values

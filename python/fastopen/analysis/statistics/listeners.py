@@ -12,7 +12,7 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """A listener of an external server, with sums over its loads with TFO."""
+    """A listening socket of an external server, with sums over the server's loads with TFO."""
 
     place: str
     """Address and port, such as `0.0.0.0:80`."""

@@ -30,7 +30,7 @@ class Payoff:
     arm: ArmName
     path: str
     saved_ms: float
-    """The median over pairs of loads on the open path."""
+    """The median saving over pairs of loads on the open path."""
     cost_ms: float
     """The median time that TFO costs behind the middlebox: negative if TFO saves time there, infinite if no
     load with TFO finishes there."""
@@ -47,9 +47,8 @@ class Payoff:
         """Return the share of broken paths, 0 to 1, below which TFO saves time on average; 0 if TFO saves
         nothing over an open path, None if a broken path costs nothing.
 
-        `visits` share one cost: a client with a negative cache (RFC 7413 section 4.1.3.1) detects the broken
-        path on its first visit and does not use TFO on later visits.
-        """
+        A client pays the cost once in `visits`, if it has a negative cache (RFC 7413 section 4.1.3.1): it
+        detects the broken path on its first visit and does not use TFO on later visits."""
         if self.saved_ms <= 0:
             return 0.0
         if self.cost_ms <= 0:
@@ -74,7 +73,8 @@ class Payoff:
 
 def payoffs(results: Results) -> Iterator[Payoff]:
     """Yield the payoff of each treatment behind each middlebox, if the run has loads over the open path too.
-    Middleboxes that affect only QUIC are left out, and networks with a `path_share` below 1."""
+    Leave out middleboxes that affect only QUIC, and networks in which only a share of the hosts is behind the
+    middlebox (`path_share` below 1)."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:

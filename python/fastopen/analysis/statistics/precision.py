@@ -14,7 +14,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """The wanted half-width of the 95 % interval of each improvement, and the maximum number of repeats."""
+    """The aim of a run that adds repeats: the half-width of each improvement's 95 % interval, in percentage
+    points, within at most `max_repeats`."""
 
     half_width_percent: float
     max_repeats: int
@@ -41,13 +42,13 @@ class UntilInterval:
         ]
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of improvements that are less precise than wanted, or of unknown precision."""
+        """Return the number of cells whose interval is wider than wanted, or of unknown width."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats narrow a cell's interval. They do not if it is a baseline or `varied`."""
+    """Return True for a cell whose interval more repeats can narrow: with TFO, and not `varied`."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
@@ -67,8 +68,8 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Estimate the number of pairs for a wanted half-width, which falls with the square root of this number.
-    None if the present half-width is unknown."""
+    """Estimate the total number of pairs that narrows the half-width of the interval to `wanted_percent`. The
+    half-width falls with the square root of this number. None if the present half-width is unknown."""
     width = half_width_percent(result)
     if width is None:
         return None

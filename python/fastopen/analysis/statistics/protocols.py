@@ -11,8 +11,8 @@ from fastopen.experiments import as_recorded
 # The protocols in words, by two flags: all URLs are encrypted, at least one URL is encrypted.
 _WHERE: Final = {(True, True): "HTTPS", (False, False): "cleartext", (False, True): "HTTPS and cleartext"}
 Spoken = tuple[bool, str, bool | None]
-"""A request's encryption, and its HTTP version. The last value is True if the recording names this version,
-False if it names none, and None unless HTTP version and security are those of the recording."""
+"""(request is encrypted, HTTP version, recording names a version). The last value is None unless the setup
+takes both the HTTP version and the security from the recording."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
@@ -26,7 +26,7 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
     return f"{_WHERE[min(schemes), max(schemes)]}, {_versions(spoken)}{unnamed}"
 
 
-def http_of_rows(results: Results, cells: Sequence[CellResult]) -> str:
+def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
     """Return a warning if cells in cleartext and cells with TLS use different HTTP versions; empty if not."""
     setups = results.experiment.setups
     of_clear, of_tls = (

@@ -23,7 +23,7 @@ HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding on a cell. The value is the text in the table."""
+    """A finding on a published cell (theirs) or its measured cells (ours). Tables show the value."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"
@@ -42,7 +42,7 @@ class Discrepancy:
     (the preferred arm with TFO). Each is None if its arm was not loaded."""
 
     comparison: Comparison
-    theirs: PublishedCell
+    published: PublishedCell
     baseline: CellResult | None
     headline: CellResult | None
 
@@ -57,9 +57,9 @@ class Discrepancy:
         return None if bound is None else bound.percent
 
     @property
-    def theirs_saved_ms(self) -> float:
+    def published_saved_ms(self) -> float:
         """Return the published saving in milliseconds. It is negative if TFO was slower."""
-        return self.theirs.off_ms - self.theirs.tfo_ms
+        return self.published.off_ms - self.published.tfo_ms
 
     @property
     def baseline_ms(self) -> float | None:
@@ -67,9 +67,9 @@ class Discrepancy:
         return None if self.baseline is None else self.baseline.plt_ms_median
 
     @property
-    def theirs_longer(self) -> float | None:
-        """Return the ratio of the published PLT without TFO to the measured one; None if that is unknown."""
-        return self.theirs.off_ms / self.baseline_ms if self.baseline_ms else None
+    def plt_ratio(self) -> float | None:
+        """Return the published divided by the measured PLT without TFO; None if the latter is unknown."""
+        return self.published.off_ms / self.baseline_ms if self.baseline_ms else None
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -77,7 +77,7 @@ class Discrepancy:
         return tuple(self._labels())
 
     def _labels(self) -> Iterator[Label]:
-        printed, theirs = self.theirs.improvement_percent_as_printed, self.theirs.improvement_percent
+        printed, theirs = self.published.improvement_percent_as_printed, self.published.improvement_percent
         if theirs < 0:
             yield Label.SLOWER
         if abs(printed - theirs) > PRINTED_POINTS:
@@ -120,7 +120,7 @@ def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float,
     for one in found:
         if one.baseline_ms is not None:
             rtt_ms = results.experiment.networks[one.comparison.network].rtt_us / 1000
-            points[one.comparison.page][rtt_ms] = (one.theirs.off_ms, one.baseline_ms)
+            points[one.comparison.page][rtt_ms] = (one.published.off_ms, one.baseline_ms)
     known = {}
     for page, of_rtt in points.items():
         if len(of_rtt) > 1:

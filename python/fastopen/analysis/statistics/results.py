@@ -30,7 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Explanations for loads that took unexpectedly long."""
+    """Explanations for cells that took unexpectedly long."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
@@ -52,17 +52,17 @@ class Results:
     measured_rtt_ms: dict[tuple[str, int], float]
     """The median of the RTTs measured in the worlds, by page and network."""
     published: dict[tuple[str, int], PublishedCell]
-    """The published cell to compare with, by page and network."""
+    """The published cell to compare measured cells with, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
     """Metrics by cell index, for cells whose settings produce browser metrics."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """First flights of the first valid load, by cell index."""
+    """Figures on the first flights of the cell's first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
     """Savings over the simplest first flight, by cell index; empty if first flights do not vary."""
     server_use: ServerUse | None = None
     """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
     reasons: Reasons = field(default_factory=Reasons)
-    """Empty unless set by `attribution.with_reasons`."""
+    """The reasons why cells are slow; empty unless set by `attribution.with_reasons`."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
         """Return the rows of a page's table in order: each comparison and its results by arm."""
@@ -82,15 +82,15 @@ class Results:
         found = (self.browser_metrics.get(one.cell.index) for one in self.cells if one.cell.page == page)
         return [one for one in found if one is not None]
 
-    def loses(self, cell: CellResult) -> bool:
+    def has_random_loss(self, cell: CellResult) -> bool:
         """Return True if the cell's network loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
-        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit. The size
-        of the ClientHello is that of the document's connection in the first valid load, or else the smallest
-        in that load."""
+        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit into one.
+        The size of the ClientHello is that of the document's connection in the first valid load, or else the
+        smallest in that load."""
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:
@@ -104,7 +104,8 @@ class Results:
         cells = list(beaten)
         if not cells:
             return ""
-        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if any(map(self.loses, cells)) else BEYOND_BOUND_NOTE
+        at_random = any(map(self.has_random_loss, cells))
+        return f"{BEYOND_BOUND_NOTE} {LOSS_NOTE}" if at_random else BEYOND_BOUND_NOTE
 
     @cached_property
     def factors(self) -> VaryingFactors:

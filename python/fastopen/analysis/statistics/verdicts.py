@@ -53,8 +53,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return 1 or -1, the sign of an effect, if `interval` excludes 0; 0 if the effect is smaller than
-    `matters`; None if neither is certain."""
+    """Return the sign of an effect, 1 or -1, if `interval` excludes 0 and `value` is at least `matters`; 0 if
+    `value`, or all of an interval around 0, is smaller; None if this is uncertain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -80,7 +80,7 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on a treatment. Too few repeats in some comparisons count as an unclear effect."""
+    """Return the verdict on a treatment from its cells. Too few repeats in a cell count as unclear effect."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

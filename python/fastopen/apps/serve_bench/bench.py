@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from fastopen.common.errors import InputError, nearest, raise_all
+from fastopen.common.errors import InputError, did_you_mean, raise_all
 from fastopen.common.pydantic_errors import conflict, input_errors
 from fastopen.common.resources import packaged_folder
 from fastopen.common.units import parse_duration_us, parse_size_bytes
@@ -165,7 +165,7 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
     unknown key, suggest a similar one."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
-        return InputError(found.message, found.place, nearest(key, Bench.model_fields, found.remedy))
+        return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
     keys = [key.partition("[")[0] for key in found.place.split(", ")]
     options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
     return InputError(found.message, options if {*keys} <= given.keys() else found.place, found.remedy)

@@ -156,7 +156,7 @@ def verify(
             found.not_again += 1
         else:
             kept[result.key] = (result, job)
-            taken += result.size + json_memory.may_take(result.decided_by[-1])
+            taken += result.size + json_memory.estimated_bytes(result.decided_by[-1])
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
             _again(store, engine, maker, kept, found)
             kept, taken = {}, 0

@@ -7,7 +7,7 @@ import typer
 from fastopen.cli.output import console, print_json
 from fastopen.cli.print_grid import print_grid
 from fastopen.cli.shared_options import JsonOption
-from fastopen.common.errors import InputError, nearest
+from fastopen.common.errors import InputError, did_you_mean
 from fastopen.common.grid import Column, keys, listing
 from fastopen.common.terminal import filled
 from fastopen.contract import InvalidKind
@@ -41,5 +41,5 @@ def _known(kind: str) -> InvalidKind:
     names = [one.value for one in InvalidKind]
     if kind in names:
         return InvalidKind(kind)
-    remedy = nearest(kind, names, "fastopen explain lists all kinds")
+    remedy = did_you_mean(kind, names, "fastopen explain lists all kinds")
     raise InputError(f"unknown kind of invalid load {kind!r}", "explain", remedy)

@@ -12,7 +12,7 @@ from fastopen.cli.shared_options import with_settings
 from fastopen.common.errors import InputError
 from fastopen.experiments import ASKED, COMMAND_LINE, NAMED_NETWORKS, Combine, read_asked, with_drawn_seed
 from fastopen.pages import Choice
-from fastopen.pages.conditions import Where
+from fastopen.pages.conditions import Condition
 from fastopen.pages.corpus import KINDS
 from fastopen.workflows.engines import auto_engine
 
@@ -86,7 +86,7 @@ def command(
     corpus = None
     if where.strip() or sample is not None:
         if where.strip():
-            Where(where, KINDS)  # raises InputError if the condition is wrong, before pages are read
+            Condition(where, KINDS)  # raises InputError if the condition is wrong, before pages are read
         corpus = Choice(where=where, sample=sample, seed=seed or 0)
     experiment = asked.experiment(name="run", pages=inputs, corpus=corpus, seed=seed or 0)
     if seed is None:

@@ -23,14 +23,14 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The initiator of an exchange, and properties of the exchange that depend on the initiator."""
+    """The link from an exchange to its initiator, and properties that depend on both."""
 
     by: int | None
     """The initiator's index; None for the root."""
     at_bytes: int | None = None
     """Number of the initiator's body bytes that must arrive before the request; None: all."""
     type: ResourceType | None = None
-    """The exchange's type according to the initiator's reference; None if the reference does not show it."""
+    """The exchange's type, if the initiator's reference implies it (such as `<img>`); otherwise None."""
     way: str = "referenced"
     """The evidence for the initiator: a key of notes.SENTENCES."""
     processing_us: int = 0
@@ -59,8 +59,8 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, where the root is first and each exchange comes after its
-    initiator. `notes` has the notes on the recording; the notes on these exchanges are added."""
+    """Return the page of the exchanges whose indices are the keys of `edges`: the root first, and each other
+    exchange after its initiator. Adds the notes on these exchanges to `notes`, the notes on the recording."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

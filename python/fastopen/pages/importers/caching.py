@@ -44,7 +44,7 @@ def freshness_of(
 
 
 def _delta_s(text: str) -> int | None:
-    """Return a number of seconds, at most 2**31 (RFC 9111 section 1.2.2); None if the text is none."""
+    """Return a number of seconds, at most 2**31 (RFC 9111 section 1.2.2); None if it is malformed."""
     digits = text.strip()
     return min(int(digits[:20]), 2**31) if digits.isdecimal() else None
 

@@ -12,8 +12,8 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Set `before` of the targets of redirects and of the requests that preflights allow. If such a request
-    seems to start before the redirect or preflight ended, move its start to that end."""
+    """Find the target of each redirect and the request that each preflight allows, and set `before` of these
+    requests. Move the start of these requests to the end of the redirect or preflight if it seems earlier."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -53,7 +53,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
-    """Remove the exchanges in `gone` from the chains of the kept ones. Their targets take their place."""
+    """Skip the exchanges in `gone` in the chains (`before`) that lead to the exchanges in `kept`. A redirect
+    before a skipped exchange then leads to the next exchange that is kept."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -79,7 +80,7 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
     return first, steps
 
 
-def in_time(entry: Exchange) -> tuple[float, int, int]:
+def start_order(entry: Exchange) -> tuple[float, int, int]:
     """Return a sort key: start, steps in the chain (redirect before target), order in the recording."""
     return entry.at.start, _first(entry)[1], entry.order
 

@@ -11,8 +11,8 @@ Pairs = Sequence[tuple[str, str]]
 MAX_MS: Final = 86_400_000.0
 MAX_SIZE: Final = 2**36
 _YEAR_9999_MS: Final = 253_402_300_000_000.0
-# Numbers in this range are seconds since 1970, as some proxies write them: from 2001 on. In ms, they would be
-# before 1973. Smaller ones are ms since another moment.
+# Numbers in this range are seconds since 1970, from 2001 on, as some proxies write them. In ms, they would be
+# before 1973. Smaller numbers are ms since another moment.
 _SECONDS: Final = (1e9, 1e11)
 
 
@@ -49,8 +49,8 @@ def size(value: object) -> int | None:
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
-    """Return (name in lower case, value) of each field, without pseudo-headers. Chrome joins fields of the
-    same name (Set-Cookie) with line feeds; such values are split into separate fields."""
+    """Return (name in lower case, value) of each header field except pseudo-headers. Chrome joins fields of
+    the same name (Set-Cookie) with line feeds; such values are split into separate fields."""
     found: list[tuple[str, str]] = []
     for name, content in pairs:
         if not isinstance(name, str) or not name or name.startswith(":"):
@@ -66,7 +66,7 @@ def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
 
 
 def header(fields: Pairs, name: str) -> str | None:
-    """Return the value of the first field with this name (in lower case); None if there is none."""
+    """Return the value of the first header field with this name (in lower case); None if there is none."""
     return next((value for found, value in fields if found == name), None)
 
 

@@ -44,7 +44,7 @@ class Times:
         self.first_byte, self.end = self.first_byte + by_ms, self.end + by_ms
 
     def put_after(self, moment: float) -> None:
-        """Move times that are too early, so that the exchange starts no earlier than `moment`."""
+        """Move times before `moment` to `moment`, and keep their order."""
         self.start = max(self.start, moment)
         self.sent, self.first_byte = max(self.sent, self.start), max(self.first_byte, self.start)
         self.end = max(self.end, self.first_byte)
@@ -96,11 +96,11 @@ class Exchange:
     before: Exchange | None = field(default=None, repr=False)
     """The exchange whose response made the browser send this request: a redirect, or a CORS preflight."""
     led_by: tuple[Exchange, int] | None = field(default=None, repr=False)
-    """An earlier exchange in the chain of `before`, and the number of steps to it; None: not computed yet."""
+    """A cache for the module `chains`: an earlier exchange in the chain of `before`, and the steps to it."""
     asked_like: Exchange | None = field(default=None, repr=False)
     """For a preflight: the request that it allows, which has the same initiator."""
     notes: Notes = field(default_factory=Notes, repr=False)
-    """The guesses about this exchange, which are added to the notes of each page that contains it."""
+    """Counts of guesses about this exchange, which are added to the notes of each page with the exchange."""
 
     @property
     def is_redirect(self) -> bool:
@@ -127,8 +127,8 @@ class Exchange:
 
 
 @dataclass
-class PageHead:
-    """A recording's facts about a page as a whole. A file may have several pages."""
+class HarPage:
+    """The facts about one page as a whole in a HAR, which may have several pages."""
 
     id: str
     title: str = ""

@@ -14,7 +14,7 @@ from fastopen.pages.importers import coerce, kinds
 from fastopen.pages.importers.assemble import Edge
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.unpack import unpacked
-from fastopen.pages.references import NameIndex, find_reference
+from fastopen.pages.references import UrlIndex, find_reference
 
 # Maps (exchange with the reference, reference as written, base URL) to the target's URL, or None.
 Resolve = Callable[[Exchange, str, str], str | None]
@@ -27,7 +27,7 @@ def as_url(_: Exchange, written: str, base: str) -> str | None:
 
 
 class Graph:
-    """The exchanges of a recording in their order, and the references between them."""
+    """The exchanges of a recording, and the references between them. Exchanges are given by index."""
 
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges
@@ -41,29 +41,29 @@ class Graph:
         # in texts that differ from the URL of the exchange, such as the URLs of a mirror's files.
         self.alternatives: defaultdict[int, dict[str, None]] = defaultdict(dict)
         self._resolve = resolve
-        self._names = NameIndex(exchange.url for exchange in exchanges)
+        self._index = UrlIndex(exchange.url for exchange in exchanges)
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
         self._targets = lru_cache(maxsize=None)(self._parsed)
         # Maps an exchange to the exchanges whose URLs may occur in its text.
-        self._nameable = lru_cache(maxsize=None)(lambda index: self._names.named_in(self._text(index) or b""))
+        self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
         """Map each exchange that the root leads to, by redirects, references or URLs in texts, to its edge.
-        Each exchange comes after its initiator."""
-        edges = self.named(root)
+        Initiators precede the exchanges that they initiate."""
+        edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
-    def named(self, root: int) -> dict[int, Edge]:
+    def referenced(self, root: int) -> dict[int, Edge]:
         """Map each exchange that the root leads to, by redirects and references only, to its edge."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add to `edges` the exchanges that `started` leads to by redirects and references. The search is
-        breadth-first, because resources nearer to the root are requested earlier."""
+        """Add to `edges` all exchanges to which the exchanges in `started` lead by redirects and references.
+        The search is breadth-first, because resources nearer to the root are requested earlier."""
         waiting = deque(started)
         while waiting:
             index = waiting.popleft()
@@ -79,8 +79,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the indices of exchanges on other pages of a crawl: the exchanges in `started`, the link
-        targets found so far, and all exchanges to which they lead. Empty if `started` is empty."""
+        """Return the exchanges on other pages of a crawl: the exchanges in `started`, the link targets found
+        so far, and all exchanges to which these lead. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -114,33 +114,34 @@ class Graph:
         if not text:
             return []
         # Imported here because importing the parsers takes a tenth of a second, and not all inputs need them.
-        from fastopen.pages.references.parsed import names_in
+        from fastopen.pages.references.parsed import references_in
 
-        names = names_in(text, exchange.type, coerce.charset(exchange.mime))
+        references = references_in(text, exchange.type, coerce.charset(exchange.mime))
         base = exchange.url
         with suppress(ValueError):
-            base = urljoin(exchange.url, names.base or "")
+            base = urljoin(exchange.url, references.base or "")
         found = []
         # For each picture: its first recorded choice, and the URLs of unrecorded choices.
         recorded: dict[int, int] = {}
         missing: defaultdict[int, dict[str, None]] = defaultdict(dict)
-        for name in names.found:
+        for reference in references.found:
             budget.work(budget.NAME_STEPS)
-            url = self._resolve(exchange, name.url, base)
+            url = self._resolve(exchange, reference.url, base)
             known = self.by_url.get(url, ()) if url is not None else ()
-            written = urls.cleaned(name.url, base=base)
-            if name.picture is not None:
+            written = urls.cleaned(reference.url, base=base)
+            if reference.picture is not None:
                 if known:
-                    recorded.setdefault(name.picture, known[0])
+                    recorded.setdefault(reference.picture, known[0])
                 elif missed := url or written:
-                    missing[name.picture][missed] = None
+                    missing[reference.picture][missed] = None
             for other in known[:1]:
                 if written is not None and written != url:
                     self.alternatives[other][written] = None
-                if name.link:
+                if reference.link:
                     self.linked.add(other)
                 elif other != index:
-                    found.append((other, Edge(index, self._at(index, name.at, len(text)), name.type)))
+                    at_bytes = self._at(index, reference.at, len(text))
+                    found.append((other, Edge(index, at_bytes, reference.type)))
         for picture, other in recorded.items():
             if missing[picture]:
                 self.alternatives[other].update(missing[picture])
@@ -170,7 +171,7 @@ class Graph:
             text = self._text(index) if missing else None
             if not text:
                 continue
-            for other in sorted(missing.intersection(self._nameable(index))):
+            for other in sorted(missing.intersection(self._possible(index))):
                 offset = find_reference(text, self.exchanges[other].url, self.exchanges[index].url)
                 if offset is not None:
                     edges[other] = Edge(index, self._at(index, offset, len(text)), None, "spelled")
@@ -179,8 +180,8 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET, and `others` contain a GET of the same URL. Then it belongs
-        to another visit."""
+        """Return True if the exchange is a GET, and `others` contain a GET of the same URL. The exchange then
+        belongs to another visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

@@ -12,7 +12,7 @@ from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.model import Initiators, ResourceType
-from fastopen.pages.references import NameIndex, find_reference
+from fastopen.pages.references import UrlIndex, find_reference
 
 _CLOCK_SLACK_MS: Final = 1.0
 # A document's parser makes requests until this long after the document has arrived. Later, scripts do.
@@ -29,8 +29,8 @@ class InitiatorResolver:
     """Finds the initiators of entries. The entries must be in order of start, with the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """Prepare the search. `document` is the index of the main document, at which the root's redirects
-        end."""
+        """Prepare the search. `document` is the index of the main document, at the end of the root's
+        redirects."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -41,13 +41,13 @@ class InitiatorResolver:
         self._ended: defaultdict[tuple[int, ResourceType], list[tuple[float, int]]] = defaultdict(list)
         self.frames: list[int] = []
         self._texts = TextIndex(entries)
-        # Maps entries without a recorded initiator to the results of TextIndex.naming.
+        # Maps the entries whose initiator was found in a text to the results of TextIndex.naming.
         self.namings: dict[int, tuple[int, float]] = {}
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return (initiator, evidence) of each entry, and the page's value of `initiators`. Each initiator
-        is an index (None for the root), its evidence a key of notes.SENTENCES."""
+        """Return (initiator, evidence) for each entry, and the value of `Page.initiators`. An initiator is an
+        index, or None for the root, and its evidence is a key of notes.SENTENCES."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -114,8 +114,9 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """If a parser made the request long after the end of its document, return the script or stylesheet
-        that arrived last before the request; otherwise return `recorded`.
+        """Return the initiator of an entry that a text or the recorder attributes to `recorded`: if a parser
+        made the request long after the end of its document, the script or stylesheet that arrived last before
+        the request; otherwise `recorded`.
 
         A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
         a wait depends on the network. If it counted as processing, it would be equally long on every network.
@@ -206,10 +207,10 @@ class TextIndex:
     def _owners_of(self) -> defaultdict[int, list[int]]:
         """Map the index of each entry to the indices of the entries whose text may contain its URL, in order
         of start. Each text is read once for all entries."""
-        names = NameIndex(entry.url for entry in self._entries)
+        urls_of_all = UrlIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:
-            for index in names.named_in(self._read(owner)):
+            for index in urls_of_all.candidates_in(self._read(owner)):
                 found[index].append(owner)
         return found
 

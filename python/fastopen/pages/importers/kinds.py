@@ -63,14 +63,16 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return `declared` or else the Content-Type in `got`, if valid, or else application/octet-stream."""
+    """Return the MIME type `declared`, or else the Content-Type in the response headers `got`. Ignore invalid
+    types; the default is application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
     valid = (mime for mime in (declared, listed) if _TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
     return next(valid, "application/octet-stream")
 
 
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
-    """Return the type of a resource from its `recorded` type, or from request headers, MIME type and URL."""
+    """Return the type of a resource: that of `recorded` (a key of RECORDED), or else the type that the
+    request headers `sent`, the MIME type and the URL imply."""
     if recorded is not None:
         return RECORDED[recorded]
     destination = destination_of(sent)

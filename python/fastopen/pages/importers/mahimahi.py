@@ -55,8 +55,8 @@ message_type {
 
 @cache
 def request_response() -> Any:
-    """Return the Protobuf class of mm-webrecord's files. It declares strings as bytes and enumerations as
-    numbers, which have the same encoding."""
+    """Return the Protobuf class of mm-webrecord's files. The class declares strings as bytes and enumerations
+    as numbers, which have the same encoding."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("MahimahiProtobufs.RequestResponse"))

@@ -45,8 +45,9 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return the exchange; None, counted in `notes`, if a page cannot contain it. `sent` and `got` are
-    headers, `body` is without chunked framing, and `lost_body_bytes` is the length of a missing body."""
+    """Return an HTTP request and response as an Exchange; None, counted in `notes`, if no page can contain
+    it. `sent` and `got` are the headers of request and response. `body` is the response's body without
+    chunked framing, and `lost_body_bytes` the length of a body that is missing in the archive."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

@@ -22,7 +22,7 @@ from fastopen.pages.files import Progress, silent, stem_of
 from fastopen.pages.importers import kinds
 from fastopen.pages.importers.exchange import Exchange, head_of
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import all_wide
+from fastopen.pages.importers.roots import wide_documents
 from fastopen.pages.importers.untimed import pages_of
 from fastopen.pages.recording import ImportedPage
 
@@ -61,7 +61,8 @@ def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = si
 
 
 def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
-    """Read a mirror, and return a function that returns its page for a URL, or None. Raises InputError."""
+    """Read a mirror, and return a function that maps a URL to its page, or to None if the mirror lacks it.
+    Raises InputError."""
     mirror = _read(folder, lenient, silent)
 
     def find(url: str) -> ImportedPage | None:
@@ -102,7 +103,7 @@ def _pages(mirror: _Mirror, folder: Path, roots: tuple[str, ...]) -> list[Import
         roots=roots,
         resolve=mirror.resolve,
         complete=False,
-        find_roots=all_wide,
+        find_roots=wide_documents,
     )
 
 

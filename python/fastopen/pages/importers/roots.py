@@ -22,8 +22,8 @@ _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Find the document that the browser navigated to, after redirects. `by_start` has all exchanges in order
-    of start. `titled` is the page's URL, which Chrome writes as the page's title. Certificate checks, beacons
+    """Return the document that the browser navigated to, after redirects. `by_start`: all exchanges in order
+    of start. `titled`: the page's URL, if its title is one, as in Chrome's HARs. Certificate checks, beacons
     and the browser's own services may come before the document, but no other request refers to them."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
@@ -73,14 +73,14 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
     return named
 
 
-def listed(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the first exchange of each URL that was recorded, or of the redirect that led to
-    it. Recorders list a page by the URL after redirects."""
+def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
+    """Return the index of the root of each recorded page in `pages`, the URLs that an archive lists. Archives
+    list URLs after redirects, so the root is the first redirect that led to the URL, if any."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of navigations (Sec-Fetch-Dest), or else that of the first document."""
+    """Return the indices of navigations (Sec-Fetch-Dest), or else the index of the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or _heads(graph, [first], in_order=True)
 
@@ -91,7 +91,7 @@ def navigated_or_widest(graph: Graph) -> list[int]:
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
-def all_wide(graph: Graph) -> list[int]:
+def wide_documents(graph: Graph) -> list[int]:
     """Return the indices of the documents that lead to at least five other exchanges and belong to no other
     page, or else of the document that leads to the most exchanges. Used for mirrors of many pages."""
     by_reach = _by_reach(graph)
@@ -100,7 +100,7 @@ def all_wide(graph: Graph) -> list[int]:
     for reach, index in by_reach:
         if reach > _LEAST_REACH and index not in parts:
             found.append(index)
-            parts |= graph.named(index).keys()
+            parts |= graph.referenced(index).keys()
     return found or [by_reach[0][1]]
 
 
@@ -119,7 +119,7 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
     ]
     # A missing Referer shows that a person navigated to the document.
     free = [i for i in documents if exchanges[i].referer is None] or documents or [0]
-    found = [(len(graph.named(i)), i) for i in free]
+    found = [(len(graph.referenced(i)), i) for i in free]
     return sorted(found, key=lambda pair: (-pair[0], len(exchanges[pair[1]].url), pair[1]))
 
 

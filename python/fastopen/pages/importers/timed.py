@@ -9,7 +9,7 @@ from fastopen.pages import url as urls
 from fastopen.pages.importers import chains
 from fastopen.pages.importers.assemble import Edge, check_size, page_of
 from fastopen.pages.importers.coerce import MAX_MS
-from fastopen.pages.importers.exchange import Exchange, PageHead
+from fastopen.pages.importers.exchange import Exchange, HarPage
 from fastopen.pages.importers.initiators import InitiatorResolver
 from fastopen.pages.importers.notes import Notes
 from fastopen.pages.importers.roots import main_document
@@ -35,9 +35,10 @@ _EXPLAINED_SHARE: Final = 0.5
 
 
 def page_with_times(
-    exchanges: Sequence[Exchange], head: PageHead, name: str, source: str, notes: Notes, place: str
+    exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges. `head` has the file's facts about the page as a whole."""
+    """Return the page of these exchanges. `head`: the facts about the page as a whole. `place` names the file
+    in errors. Raises InputError if there are too many exchanges."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -100,20 +101,20 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges, the root first and all other exchanges in order of start, and the index of the
-    main document among them. Exchanges that started before the root get the root's start."""
-    by_start = sorted(exchanges, key=chains.in_time)
+    """Return the exchanges in order of start, except that the root is first, and the index of the main
+    document among them. Exchanges that started before the root get the root's start."""
+    by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)
     for one in by_start:
         if one.at.start < root.at.start:
             notes.add("before")
             one.at.start = root.at.start
-    ordered = [root, *sorted((one for one in by_start if one is not root), key=chains.in_time)]
+    ordered = [root, *sorted((one for one in by_start if one is not root), key=chains.start_order)]
     return ordered, ordered.index(document)
 
 
-def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, notes: Notes) -> float | None:
+def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes: Notes) -> float | None:
     """Return the time of the load event in ms since 1970; None if it is missing or contradictory."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
@@ -137,7 +138,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: PageHead, note
     return load_at
 
 
-def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
+def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
     """If the root arrived before its page began, move it to the page's start, where browsers' times begin."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
@@ -148,10 +149,9 @@ def _fetched_ahead(root: Exchange, head: PageHead, notes: Notes) -> None:
 def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float]:
     """Map each host to the RTT in ms that the recording implies.
 
-    The RTT is the host's shortest TCP handshake, but at most the 10th percentile of its waits, since every
-    response takes a round trip. For a host without a recorded handshake, it is this percentile; with fewer
-    than three waits, at most the median RTT of the hosts with a handshake.
-    """
+    The RTT is the host's shortest TCP handshake, but at most the 10th percentile of the waits for responses,
+    since every response takes a round trip. For a host without a recorded handshake, the RTT is this
+    percentile; with fewer than three waits, at most the median RTT of the hosts with a handshake."""
     connects = grouped((one.host, one.at.tcp) for one in exchanges if one.at.tcp)
     waits = grouped((one.host, one.at.wait) for one in exchanges if one.at.wait and not one.pushed)
     low = {host: sorted(of_host)[(len(of_host) - 1) // 10] for host, of_host in waits.items()}
@@ -244,8 +244,7 @@ def _fired(exchanges: Sequence[Exchange], ends: Mapping[Exchange, float], load_a
     ended before `load_at`, because only a handler of the load event could have made it. Of several such
     times, choose the last. The root does not count, because the load event always waits for it.
 
-    If `load_at` is None, return the time 2 s after the end of the last request that delays the load event.
-    """
+    If `load_at` is None, return the time 2 s after the end of the last request that delays the load event."""
     if load_at is None:
         needed = [one for one in exchanges if one.delays_load_event]
         return max(ends[one] for one in needed or exchanges) + _PROCESSED_MS
@@ -279,13 +278,13 @@ def _us(ms: float) -> int:
 
 
 class _Servers:
-    """Estimates server think and send times in ms from the rate of the recording's link."""
+    """Estimates the think and send times of servers in ms: the times that the network does not explain."""
 
     def __init__(
-        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: PageHead
+        self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: HarPage
     ) -> None:
-        """Estimate the link's rate. If the network is known, `thinking` does not subtract time on the link,
-        because calibration over that network subtracts it."""
+        """Estimate the rate of the recorder's link. If the network is known, `thinking` does not subtract
+        time on the link, because calibration over that network subtracts it."""
         self._entries = entries
         self._exchanges = exchanges
         self._up = head.up_bit_per_s
@@ -293,7 +292,7 @@ class _Servers:
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
-        """Return the server think time of an exchange: its wait minus a round trip and the upload.
+        """Return the server think time of an exchange in ms: its wait minus a round trip and the upload.
 
         On a multiplexed connection over a full link, the response may have waited for other responses from
         its host. The time that the link needed to carry them is also subtracted if it is at least half of the

@@ -10,7 +10,7 @@ from fastopen.pages.importers.assemble import ASKERS, OTHER_ASKERS, Edge, check_
 from fastopen.pages.importers.exchange import Exchange
 from fastopen.pages.importers.graph import Graph, Resolve, as_url
 from fastopen.pages.importers.notes import Notes
-from fastopen.pages.importers.roots import listed, navigated_or_first
+from fastopen.pages.importers.roots import listed_roots, navigated_or_first
 from fastopen.pages.model import MAX_ALTERNATIVES, Phase
 from fastopen.pages.recording import ImportedPage
 
@@ -36,12 +36,11 @@ def pages_of(
 
     With `complete`, also add each exchange to which nothing refers: to the page that contains its Referer, or
     else to the page whose root was recorded last before it. Leave out repeated requests and exchanges of
-    pages that are not returned. Raises InputError if there are no exchanges, or if a page is too large.
-    """
+    pages that are not returned. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
-    heads = listed(graph, roots) or find_roots(graph)
+    heads = listed_roots(graph, roots) or find_roots(graph)
     grown = [graph.reached(head) for head in heads]
     if complete:
         _share_out(graph, heads, grown)
@@ -82,7 +81,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator: the Referer if it is code of the page, or else by type."""
+    """Guess the initiator of an exchange: the Referer if its type is in kinds.CODE, or else by ASKERS."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -111,9 +110,9 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return the edges with phase `async` for the exchanges that the load event does not wait for. A type in
-    markup or a stylesheet decides, or else the exchange. A redirect has the phase of its target, because its
-    own MIME type is arbitrary. The root is in `load`."""
+    """Return the edges with phase `async` for the exchanges that the load event does not wait for. The type
+    in a parsed reference decides, or else `delays_load_event`. A redirect has the phase of its target,
+    because its own MIME type is arbitrary. The root is in `load`."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

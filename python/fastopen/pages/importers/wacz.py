@@ -41,7 +41,7 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of the HAR if `fastopen record` wrote the file, or if it has one HAR and no WARC.
+    """Return the pages of the HAR in the ZIP if `fastopen record` wrote it, or if it has one HAR and no WARC.
     Otherwise return the pages in its page list, or else pages found from the exchanges. Raises InputError."""
     archive = Archive()
     try:

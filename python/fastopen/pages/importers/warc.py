@@ -93,7 +93,7 @@ class _Record:
 
 @dataclass
 class Archive:
-    """The exchanges of one or more WARC files, and notes on the files."""
+    """Collects the records of one or more WARC files, and makes exchanges and pages from them."""
 
     store: BodyStore = field(default_factory=BodyStore)
     notes: Notes = field(default_factory=Notes)
@@ -135,7 +135,7 @@ class Archive:
         self._responses.append((record, stored))
 
     def exchanges(self) -> list[Exchange]:
-        """Return responses with their requests as exchanges, in order of the responses' dates."""
+        """Return an exchange for each response that a page can contain, in order of the responses' dates."""
         by_id = {key: one for one in self._requests if (key := one.get("WARC-Record-ID"))}
         by_response = {key: one for one in self._requests if (key := one.get("WARC-Concurrent-To"))}
         by_url = grouped((request.url, request) for request in reversed(self._requests))
@@ -254,7 +254,7 @@ def _records(
                 if not lenient:
                     named = f" ({url})" if url else ""
                     raise InputError(
-                        f"damaged record: {_said(error)}",
+                        f"damaged record: {_damage_in_words(error)}",
                         f"{place}: record at byte {at}{named}",
                         "fetch the file again, or skip damaged records with --lenient",
                     ) from None
@@ -262,8 +262,8 @@ def _records(
                 start = _next_record(mapped, max(at, start) + 1)
 
 
-def _said(error: Exception) -> str:
-    """Return a description of the damage that does not contain the damaged bytes."""
+def _damage_in_words(error: Exception) -> str:
+    """Return a description of damage for an error message, without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -368,7 +368,7 @@ def _status(response: _Record) -> tuple[int, Pairs]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return `url`, with an IP address replaced by the host name in the request's Host header, if any."""
+    """Return a recorded URL. If its host is an IP address, replace it by the name in the Host header."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url

@@ -1,7 +1,7 @@
 """Find the references in HTML and CSS by parsing them.
 
-The HTML parser gets the text in small pieces, as in a browser, to find out after how many bytes of the text
-it knows of each reference.
+The HTML parser gets the text in small pieces, as in a browser. This shows after how many bytes of the text a
+browser knows of each reference.
 """
 
 import codecs
@@ -58,10 +58,10 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Reference:
     """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
     of resource that the markup implies, if any. `link` is True if the reference leads to another page. Of all
-    references with the same `picture`, a browser loads one; None: there is no choice."""
+    references with the same `picture` (a number), a browser loads one; None: it loads this reference."""
 
     url: str
     at: int
@@ -71,39 +71,39 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Names:
+class References:
     """The references in a text, in order, and the base URL that the document declares (`<base>`), if any."""
 
-    found: Sequence[Named] = ()
+    found: Sequence[Reference] = ()
     base: str | None = None
 
 
-def names_in(text: bytes, kind: ResourceType, charset: str | None = None) -> Names:
-    """Return the references in a `document` or `stylesheet`; empty for other kinds."""
+def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
+    """Return the references in the text of a resource; empty unless `kind` is `document` or `stylesheet`."""
     if kind == "document":
-        return _names_in_document(text, charset)
+        return _references_in_document(text, charset)
     if kind == "stylesheet":
         decoded = text.decode(charset or "utf-8", "replace")
-        return Names([Named(url, len(text), of) for url, of in names_in_stylesheet(decoded)])
-    return Names()
+        return References([Reference(url, len(text), of) for url, of in stylesheet_references(decoded)])
+    return References()
 
 
-def _names_in_document(text: bytes, charset: str | None = None) -> Names:
+def _references_in_document(text: bytes, charset: str | None = None) -> References:
     """Return the references in a document, except in comments, `noscript` and `template` elements."""
-    names = _Collector()
-    parser = etree.HTMLParser(target=names, encoding=_known(charset), huge_tree=True)
+    collector = _Collector()
+    parser = etree.HTMLParser(target=collector, encoding=_parser_charset(charset), huge_tree=True)
     try:
         for start in range(0, len(text), _STEP_BYTES):
-            names.at = min(start + _STEP_BYTES, len(text))
+            collector.at = min(start + _STEP_BYTES, len(text))
             parser.feed(text[start : start + _STEP_BYTES])
         parser.close()
     except (etree.LxmlError, ValueError, UnicodeError):
         pass  # keep the references found so far: browsers do not give up on a broken document either
-    return Names(names.found, names.base)
+    return References(collector.found, collector.base)
 
 
-def _known(charset: str | None) -> str | None:
-    """Return libxml2's name of the charset, or None to use the charset that the document declares."""
+def _parser_charset(charset: str | None) -> str | None:
+    """Return libxml2's name of the charset; None if the parser must find the charset in the document."""
     names = [charset] if charset else []
     with suppress(LookupError, ValueError):
         names += [codecs.lookup(charset or "").name]  # Python knows more aliases than libxml2
@@ -132,11 +132,11 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references. lxml calls its methods for each tag and text, but not for comments."""
+    """Collects references from the tags and texts for which lxml calls `start`, `end` and `data`."""
 
     def __init__(self) -> None:
         self.at = 0
-        self.found: list[Named] = []
+        self.found: list[Reference] = []
         self.base: str | None = None
         self._silent = 0
         self._style: list[str] | None = None
@@ -177,10 +177,10 @@ class _Collector:
     def close(self) -> None:
         """Do nothing at the end of the document. lxml requires this method."""
 
-    def _in_css(self, text: str) -> Iterator[Named]:
-        return (Named(url, self.at, kind) for url, kind in names_in_stylesheet(text))
+    def _in_css(self, text: str) -> Iterator[Reference]:
+        return (Reference(url, self.at, kind) for url, kind in stylesheet_references(text))
 
-    def _of_tag(self, tag: str, attributes: Mapping[str, str]) -> Iterator[Named]:
+    def _of_tag(self, tag: str, attributes: Mapping[str, str]) -> Iterator[Reference]:
         if tag == "link":
             yield from self._of_link(attributes)
         elif tag in _LINKS:
@@ -195,7 +195,7 @@ class _Collector:
                 yield from self._one(candidate, "image")
         yield from self._in_css(attributes.get("style", ""))
 
-    def _of_link(self, attributes: Mapping[str, str]) -> Iterator[Named]:
+    def _of_link(self, attributes: Mapping[str, str]) -> Iterator[Reference]:
         relations = attributes.get("rel", "").lower().split()
         kind: ResourceType | None = None
         if "stylesheet" in relations:
@@ -213,19 +213,19 @@ class _Collector:
         if kind is not None:
             yield from self._one(attributes.get("href"), kind)
 
-    def _one(self, url: str | None, kind: ResourceType | None, *, link: bool = False) -> Iterator[Named]:
+    def _one(self, url: str | None, kind: ResourceType | None, *, link: bool = False) -> Iterator[Reference]:
         if url is not None and url.strip() and not url.lstrip().lower().startswith(("data:", "javascript:")):
             budget.work()
-            yield Named(url.strip(), self.at, kind, link)
+            yield Reference(url.strip(), self.at, kind, link)
 
 
-def names_in_stylesheet(text: str) -> list[tuple[str, ResourceType]]:
+def stylesheet_references(text: str) -> list[tuple[str, ResourceType]]:
     """Return (URL as written, type of the resource that it loads) for each reference in a stylesheet."""
     if not _MAY_NAME.search(text):
         return []
     text = _LONG_NUMBER.sub("0", text[:MAX_BYTES])
     budget.work(len(text) // _BYTES_A_STEP)
-    return [name for name in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if name[0]]
+    return [one for one in _walk(tinycss2.parse_component_value_list(text, True), "image", 0) if one[0]]
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:

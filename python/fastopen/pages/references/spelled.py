@@ -1,6 +1,6 @@
 """Search texts for URLs, including relative, shortened and escaped spellings.
 
-NameIndex reads each text only once for all URLs, so that the time grows linearly with the length of texts.
+UrlIndex reads each text once for all URLs, so that the time grows linearly with the length of the texts.
 """
 
 import html
@@ -20,13 +20,11 @@ _SHORTEST: Final = 12
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
     """Return the offset in bytes at which `url` ends in the text of the resource at `base`; None if the text
-    does not contain it.
+    does not contain the URL, or if the search budget is used up.
 
     These spellings are tried in order: the URL without its scheme; without scheme and the parts that change
     from load to load (queries, and advertisers' parameters after `;`); path and query, because scripts
-    assemble host names; the path without changing parts; the path relative to `base`. None also if the search
-    budget is used up.
-    """
+    assemble host names; the path without changing parts; the path relative to `base`."""
     last = _in_every_spelling(url)
     if last is not None and last not in text:
         return None
@@ -78,8 +76,9 @@ _BYTES_A_STEP: Final = 64
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-class NameIndex:
-    """Index of URLs by the longest word in the last segment of their path, which every spelling contains."""
+class UrlIndex:
+    """An index of URLs, which finds the URLs that a text may contain in any spelling. The key of a URL is the
+    longest word in the last segment of its path, which every spelling contains."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -88,17 +87,17 @@ class NameIndex:
             word = _word(url)
             (self._with_word[word] if word else self._wordless).append(number)
 
-    def named_in(self, text: bytes) -> list[int]:
-        """Return the positions, in ascending order, of the URLs that the text may contain. The text certainly
-        contains no other URL of the index."""
+    def candidates_in(self, text: bytes) -> list[int]:
+        """Return the positions in the index, in ascending order, of the URLs that the text may contain. The
+        text certainly contains no other URL of the index."""
         budget.work(len(text) // _BYTES_A_STEP)
         words = self._with_word.keys() & set(text.translate(_SPACES_BETWEEN).split())
         return sorted([*self._wordless, *chain.from_iterable(self._with_word[word] for word in words)])
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the last segment of the path that is the same in every spelling of the URL
-    (escapes, entities); empty bytes if there is none."""
+    """Return the longest word in the last segment of the URL's path that no escaping changes; empty bytes if
+    there is none."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

@@ -8,7 +8,7 @@ from typing import Any, Final
 import altair as alt
 
 from fastopen.analysis.attribution import Place, RunAnalysis, curves_of
-from fastopen.analysis.statistics.protocols import http_of_rows
+from fastopen.analysis.statistics.protocols import mixed_http_warning
 from fastopen.experiments import ARMS, Factor
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, side_by_side, title_of
@@ -32,7 +32,7 @@ def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
     if not rows:
         return None
     titles = dict.fromkeys(row["panel"] for row in rows)
-    warning = http_of_rows(analysis.results, analysis.results.cells) if along.name == "tls" else ""
+    warning = mixed_http_warning(analysis.results, analysis.results.cells) if along.name == "tls" else ""
     return Figure(
         name=f"plt-by-{along.name.replace('_', '-')}",
         title=f"Page load time against {along.title}",

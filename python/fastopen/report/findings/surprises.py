@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from fastopen.analysis.attribution import setups_slower, where_slower
+from fastopen.analysis.attribution import place_and_reason, slower_setup_sentences
 from fastopen.analysis.audit import AuditFinding, PrintedCell, audit
 from fastopen.analysis.statistics import (
     CellResult,
@@ -17,7 +17,7 @@ from fastopen.analysis.statistics import (
     slower_in_the_median,
     syn_data_max,
 )
-from fastopen.analysis.statistics.protocols import http_of_rows
+from fastopen.analysis.statistics.protocols import mixed_http_warning
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, Role, baseline_of, treatments_of
@@ -40,12 +40,12 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     of_page = [result for result in results.cells if result.cell.page == page]
     if len(results.pages) == 1:
         yield from (Finding("https_in_cleartext", line) for line in https_in_the_clear(results, [page]))
-    if warning := http_of_rows(results, of_page):
+    if warning := mixed_http_warning(results, of_page):
         yield Finding("http_differs", warning)
     yield from _hellos_do_not_fit(results, of_page)
     yield from told_by_question(results, of_page, partial(_of_question, results))
     yield from _without_effect(results, of_page)
-    for line in setups_slower(results, page):
+    for line in slower_setup_sentences(results, page):
         yield Finding("setup_slower", line)
     yield from _medians_apart(results, of_page)
 
@@ -212,7 +212,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
             [one for one in slower if one not in certain],
         ),
     ):
-        if why := where_slower(results, some):
+        if why := place_and_reason(results, some):
             figures = {"certain": some is certain, "cells": len(some)}
             yield Finding("slower_with_tfo", f"{arm.condition} {words}{why}.", figures)
 
@@ -225,8 +225,8 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
         " than the round trips themselves."
     )
-    # For cells without TFO, `where_slower` returns the reason why a shorter RTT makes a load slower.
-    if why := where_slower(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
+    # For cells without TFO, `place_and_reason` returns the reason why a shorter RTT makes a load slower.
+    if why := place_and_reason(results, [cell for cell in cells if cell.cell.arm.role is Role.BASELINE]):
         cause = f"Over the shorter RTT{why}."
     details = (
         openings[found.kind] + found.detail for found, _ in _audited(results, cells) if found.kind in openings

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from fastopen.common.csv_cells import inert
+from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import InputError
 from fastopen.experiments.quantities import Kind
 from fastopen.runs.export.folder import atomic_folder
@@ -119,7 +119,7 @@ def _csv(path: Path, columns: Mapping[str, Kind]) -> Iterator[Add]:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        yield lambda row: writer.writerow([inert(value) for value in row])
+        yield lambda row: writer.writerow([escape_formula(value) for value in row])
 
 
 @contextmanager

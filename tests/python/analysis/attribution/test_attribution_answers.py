@@ -78,7 +78,7 @@ def test_how_the_rtt_changes_it_is_said_only_where_there_are_two() -> None:
     said = text_of(page_answers(*taken_apart(made_up_plan(PAGES[:1], (100, 300))), "small"))
     assert asked in said
     assert "From 100 to 300 ms of RTT" in said
-    assert "2.0 ms for each millisecond of RTT, as if 2 handshakes in a row fell away" in said
+    assert "2.0 ms for each millisecond of RTT, as if 2 handshakes in a row were saved" in said
 
 
 def test_without_an_arm_to_compare_with_there_is_no_answer() -> None:

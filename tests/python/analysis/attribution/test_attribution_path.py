@@ -22,7 +22,7 @@ MGET = Client.model_validate({"profile": "mget"})
 
 
 def page_of(resources: list[dict[str, Any]], load_event_processing_us: int = 0) -> Page:
-    """Return a page of these resources; keys that they lack have usual values."""
+    """Return a page of these resources. Missing keys get typical values."""
     usual = {"type": "other", "body_bytes": 1000}
     data = {
         "format": "fastopen-page/1",
@@ -69,7 +69,7 @@ def record_of(plt_ms: float | None, requests: list[dict[str, Any]], handshakes_u
 
 
 def pieces(page: Page, record: LoadRecord, client: Client = BROWSER) -> list[tuple[Kind, float, int]]:
-    """Return the pieces of the critical path as (kind, milliseconds, resource)."""
+    """Return the segments of the critical path as (kind, length in milliseconds, resource)."""
     path = critical_path(page, record, client)
     assert path is not None
     return [(piece.kind, piece.length_ns / MS, piece.resource) for piece in path.segments]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastopen.analysis.attribution import where_slower, with_reasons
+from fastopen.analysis.attribution import place_and_reason, with_reasons
 from fastopen.analysis.statistics import Reasons, Results, collect
 from fastopen.common.phrases import NBSP
 from fastopen.contract import LoadRecord
@@ -254,7 +254,7 @@ def test_the_row_of_a_reason_is_said_to_be_the_worst_where_it_is(
     warm = [cell for cell in results.cells if cell.cell.arm.name == "warm"]
     cells = [replace(cell, improvement_percent=one) for cell, one in zip(warm, savings, strict=True)]
     reasons = Reasons({cells[number].cell.index: "why" for number in explained})
-    assert where_slower(replace(results, reasons=reasons), cells) == f" {words}: why"
+    assert place_and_reason(replace(results, reasons=reasons), cells) == f" {words}: why"
 
 
 def with_session_early(change: Callable[[dict[str, Any]], None]) -> Results:

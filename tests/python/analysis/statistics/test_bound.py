@@ -1,4 +1,4 @@
-"""The upper bound of savings: every renderer shows the same number and marks savings above it."""
+"""The upper bound of savings: every report shows the same bound and marks savings above it."""
 
 from dataclasses import replace
 from typing import Any

@@ -12,7 +12,7 @@ from made_up_run import made_up_page
 
 
 def pages(draw: random.Random, count: int) -> list[dict[str, float]]:
-    """Return random properties of pages: some with many ties, `bytes_down` without, `redirects` constant."""
+    """Return random properties of pages: some have many ties, `bytes_down` none, `redirects` is constant."""
     return [
         {
             **{name: float(draw.randrange(4)) for name in PROPERTIES},

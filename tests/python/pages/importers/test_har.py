@@ -325,7 +325,7 @@ class TestErrors:
             (har(ROOT, 7), "my.har: log.entries[1]: is not an object"),
             (har(ROOT, {"x": 1}), "my.har: log.entries[1].request: missing"),
             (har(ROOT, ROOT | {"request": {}}), "my.har: log.entries[1].request.url: missing"),
-            (har(ROOT, ROOT | {"request": {"url": 5}}), "my.har: log.entries[1].request.url: is not a text"),
+            (har(ROOT, ROOT | {"request": {"url": 5}}), "log.entries[1].request.url: is not a string"),
             (
                 har(entry("http://[x/")),
                 "log.entries[0].request.url: 'http://[x/' is not a valid URL",

@@ -190,7 +190,7 @@ def test_a_large_recording_costs_little_memory(tmp_path: Path) -> None:
 def test_what_was_read_before_memory_is_measured_is_measured_too(share: float, refused: bool) -> None:
     document = {"log": {"version": "1.2", "entries": [{"x": [[]] * 2000} for _ in range(30)]}}
     scanner = pieces(json.dumps(document), 1000)
-    room = int(json_memory.taken_by(document) * share)
+    room = int(json_memory.bytes_of(document) * share)
     with budget.budget_for("f", 8 * room):
         assert budget.room() == room
         with pytest.raises(InputError, match="takes more memory") if refused else nullcontext():
@@ -201,7 +201,7 @@ def test_nothing_is_counted_in_a_value_that_cannot_take_too_much(monkeypatch: py
     def counted(text: str | bytes) -> int:
         raise AssertionError(f"{len(text)} characters were counted")
 
-    monkeypatch.setattr(json_memory, "may_take", counted)
+    monkeypatch.setattr(json_memory, "estimated_bytes", counted)
     value = ["a" * 1000] * 3000
     text = json.dumps(value)
     assert len(text) < json_memory.LITTLE

@@ -59,7 +59,7 @@ def test_safari_counts_the_load_event_from_when_its_inspector_began_to_record() 
 
 @pytest.mark.parametrize(("status", "body_bytes"), [(304, 0), (200, 1)])
 def test_what_a_response_without_a_body_took_to_receive_is_the_browsers(status: int, body_bytes: int) -> None:
-    """A body of one byte is treated alike, because it cannot take time to arrive."""
+    """A body of one byte cannot take time to arrive either."""
     empty = entry(
         "http://a.test/1.js",
         100,
@@ -122,7 +122,7 @@ def test_navigations_in_one_page_are_pages_and_frames_are_not() -> None:
 
 def test_a_file_without_a_document_is_refused_or_noted() -> None:
     call = entry("http://api.test/1", response={"content": {"size": 9, "mimeType": "application/json"}})
-    with pytest.raises(InputError, match="no document in it"):
+    with pytest.raises(InputError, match="has no document"):
         import_har(har(call), "my.har")
     (lenient,) = import_har(har(call), "my.har", lenient=True)
     assert any("no document in it" in note for note in lenient.page.notes)

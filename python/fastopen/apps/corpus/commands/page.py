@@ -13,7 +13,7 @@ import typer
 from fastopen.cli.output import EXIT_FAULTS, EXIT_INTERRUPTED, print_message
 from fastopen.cli.reading import Reading
 from fastopen.cli.shared_options import QuietOption, with_settings
-from fastopen.common.csv_cells import inert
+from fastopen.common.csv_cells import escape_formula
 from fastopen.common.errors import unwritable
 from fastopen.common.phrases import plural
 from fastopen.pages.index import COLUMNS, corpus_files, index_pages
@@ -59,7 +59,8 @@ def index(
             for one in found:
                 read += 1
                 pages += len(one.rows)
-                writer.writerows({name: inert(value) for name, value in row.items()} for row in one.rows)
+                rows = ({name: escape_formula(value) for name, value in row.items()} for row in one.rows)
+                writer.writerows(rows)
                 if one.error:
                     damaged += 1
                     print_message(f"damaged: {one.error}")

@@ -102,7 +102,7 @@ def read_entry(
         location=urls.cleaned(location, base=url) if location and is_redirect(status) else None,
         navigated=destination == "document",
         times=times,
-        initiators=recorded_urls(raw),
+        initiators=initiator_urls(raw),
         document=urls.cleaned(coerce.text(raw.get("_documentURL"))),
         base_page=raw.get("_is_base_page") in (True, "true", 1),
         embedded=is_frame or asked_by in ("script", "parser"),
@@ -123,7 +123,7 @@ def _parts(raw: object, place: str) -> Parts:
         raise InputError("missing" if request is None else "is not an object", f"{place}.request")
     url = request.get("url")
     if not coerce.text(url).strip():
-        raise InputError("missing" if url is None else "is not a text", f"{place}.request.url")
+        raise InputError("missing" if url is None else "is not a string", f"{place}.request.url")
     if not isinstance(response, dict):
         raise InputError("missing" if response is None else "is not an object", f"{place}.response")
     return Parts(raw)
@@ -228,8 +228,7 @@ def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Time
     ms since the page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when
     the browser made the request. Without `_created`, this time is assumed to be the start of the name lookup
     and the handshakes, if they ended just before the request was sent. Otherwise they belonged to a
-    connection that was opened ahead of time.
-    """
+    connection that was opened ahead of time."""
     sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
         return None
@@ -253,8 +252,7 @@ def _tcp(
     In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
     include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` of an https URL is
     missing or not less than `connect`, TLS took at least one RTT of `connect`, so half of `connect` is an
-    upper bound on the RTT.
-    """
+    upper bound on the RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None
@@ -287,8 +285,7 @@ def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
     network carried it.
 
     For a request that HSTS upgrades to https, Chrome writes a redirect of its own, and marks it with a header
-    and with the phrase of its status.
-    """
+    and with the phrase of its status."""
     response = parts.response
     if is_redirect(int(coerce.number(response.get("status")) or 0)):
         own_phrase = coerce.text(response.get("statusText")) == "Internal Redirect"
@@ -305,8 +302,7 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
     Chrome marks such entries (`_fromCache`), or writes content with a transfer of 0 bytes; its oldest
     versions write no times for sending and waiting. Safari marks them (`_fetchType`). Firefox writes times of
     0, and either no transferred size, or the stored size, headers of 0 bytes and no server address. `timed`
-    is True if the file has entries with network times.
-    """
+    is True if the file has entries with network times."""
     raw, response, timings = parts.entry, parts.response, parts.timings
     if raw.get("_fromCache") or response.get("_fromCache") or raw.get("fromCache") is True:
         return True
@@ -333,7 +329,7 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
     return bool(content) and times.end <= times.start
 
 
-def recorded_urls(raw: Mapping[str, Any]) -> list[str]:
+def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
     """Return the URLs that an entry names as initiator; for a script, the whole call stack, nearest first.
     Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
     `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`."""

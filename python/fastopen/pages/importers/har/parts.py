@@ -22,7 +22,7 @@ class Headers(list[tuple[str, str]]):
 
 @dataclass
 class BodyStripper:
-    """Reduces the entries of one file. Equal headers are kept in memory only once."""
+    """Reduces the entries of one HAR: moves bodies to `store`, and keeps equal headers in memory once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from fastopen.common.grouping import grouped
 from fastopen.pages import url as urls
 from fastopen.pages.files import stem_of
 from fastopen.pages.importers import chains, coerce
-from fastopen.pages.importers.exchange import Exchange, PageHead
+from fastopen.pages.importers.exchange import Exchange, HarPage
 from fastopen.pages.importers.har.entry import answered_locally, read_entry
 from fastopen.pages.importers.har.parts import BodyStripper, Parts
 from fastopen.pages.importers.har.stream import Scanner, read_json
@@ -41,8 +41,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Return the pages of a HAR, or any other JSON object unchanged. `read` returns the next piece of the
-    text. Raises InputError."""
+    """Read JSON, and return the pages if it is a HAR, or else the object, such as a page file. `read(size)`
+    returns the next characters of the text. Raises InputError."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -85,13 +85,11 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
     return pages
 
 
-def _split(
-    page: PageHead, entries: Sequence[Exchange], notes: Notes
-) -> list[tuple[PageHead, list[Exchange]]]:
+def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
     """Return the page with its entries. If the page has several navigations, return a page for each. A
     navigation is a document that was requested after a pause, and to which no script, element, frame,
     redirect or preflight led."""
-    ordered = sorted(entries, key=chains.in_time)
+    ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
     for entry in ordered:
@@ -104,7 +102,7 @@ def _split(
         return [(page, list(entries))]
     notes.add("navigations", len(loads))
     loaded_at = None if page.started is None or page.on_load is None else page.started + page.on_load
-    found: list[tuple[PageHead, list[Exchange]]] = []
+    found: list[tuple[HarPage, list[Exchange]]] = []
     for number, load in enumerate(loads):
         began = page.started if number == 0 and page.started is not None else load[0].at.start
         until = loads[number + 1][0].at.start if number + 1 < len(loads) else float("inf")
@@ -132,8 +130,8 @@ def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
 
 
 def _with_documents(
-    pages: Sequence[tuple[PageHead, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
-) -> list[tuple[PageHead, list[Exchange], Notes]]:
+    pages: Sequence[tuple[HarPage, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
+) -> list[tuple[HarPage, list[Exchange], Notes]]:
     """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
@@ -142,27 +140,27 @@ def _with_documents(
         return found
     if not lenient:
         first = min(pages[0][1], key=lambda e: (e.at.start, e.order))
-        message = f"no document in it: its first request is a {first.method} of type {first.type}"
+        message = f"has no document; the first request is a {first.method} of type {first.type}"
         raise InputError(message, place, "record a complete load of the page, or use --lenient")
     for _, _, of_page in pages:
         of_page.add("no_document")
     return list(pages)
 
 
-def _has_document(page: PageHead, entries: Sequence[Exchange]) -> bool:
+def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
     """Return True if any entry may be a document, or the recorder marks an entry as the page."""
     titled = urls.cleaned(page.title)
     return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
-def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[PageHead]:
-    """Return the declared pages, or else the pages that entries name, or else one page. Also set
-    `members`. Of several pages with the id that an entry names, choose by time."""
+def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
+    """Return the pages with their `members`: the pages that the HAR declares, or else those that entries
+    name, or else one page. If several pages have the id that an entry names, the entry's time decides."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
-    pages = [_head_of(page, str(number), writer) for number, page in enumerate(listed)]
-    pages = pages or [PageHead(ref) for ref in dict.fromkeys(refs) if ref is not None] or [PageHead("")]
+    pages = [_har_page(page, str(number), writer) for number, page in enumerate(listed)]
+    pages = pages or [HarPage(ref) for ref in dict.fromkeys(refs) if ref is not None] or [HarPage("")]
     by_id = grouped((page.id, page) for page in pages)
     # The first of several pages with the same start is last, so that bisection finds it.
     in_time = sorted((page for page in reversed(pages) if page.started is not None), key=_start)
@@ -179,15 +177,15 @@ def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, no
     return pages
 
 
-def _start(page: PageHead) -> float:
+def _start(page: HarPage) -> float:
     return page.started or 0.0
 
 
-def _head_of(page: Mapping[str, Any], fallback: str, writer: Writer) -> PageHead:
+def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage:
     """Return the facts in a member of `log.pages`. A page without an id gets the id `fallback`."""
     identity = page.get("id")
     timings = coerce.mapping(page.get("pageTimings"))
-    return PageHead(
+    return HarPage(
         id=str(identity) if isinstance(identity, (str, int)) else fallback,
         title=coerce.text(page.get("title")),
         started=coerce.moment_ms(page.get("startedDateTime")),
@@ -217,7 +215,7 @@ def _pageref(entry: object) -> str | None:
     return str(ref) if isinstance(ref, (str, int)) and ref != "" else None
 
 
-def _at_that_time(pages: Sequence[PageHead], entry: object) -> PageHead | None:
+def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
     """Return the page that started last before the entry; None if no page started before it."""
     start = coerce.moment_ms(coerce.mapping(entry).get("startedDateTime"))
     number = 0 if start is None else bisect_right(pages, start + _PAGE_SLACK_MS, key=_start)
@@ -225,9 +223,9 @@ def _at_that_time(pages: Sequence[PageHead], entry: object) -> PageHead | None:
 
 
 def _read(
-    page: PageHead, raws: Sequence[object], place: str, lenient: bool, writer: Writer
+    page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that used the network, in file order with redirects linked, and notes."""
+    """Return the page's entries that used the network, in file order, and notes. Redirects are linked."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -274,7 +272,7 @@ def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) 
         chain = [one for one in entries if chains.head(one) is first]
         if all(one in local for one in chain):
             notes.add("cached_root")
-            root = max(chain, key=chains.in_time)
+            root = max(chain, key=chains.start_order)
             # The cache's answer took no round trip.
             root.at.wait = None
             del local[root]

@@ -63,9 +63,9 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of headers in bytes. If they are listed, and are `binary` or have no plausible recorded
-    size, this is their size as HTTP/1.1 text. Otherwise it is the plausible recorded size, or else `typical`,
-    counted in `notes` as `subject`. `first_line` is the size of the first line, and of Host if not listed."""
+    """Return the size of headers in bytes. If they are listed, and are `binary` (HTTP/2, HTTP/3) or have no
+    plausible recorded size, this is their size as HTTP/1.1 text. Otherwise it is the plausible recorded size,
+    or else `typical`, counted in `notes` as `subject`. `first_line`: bytes before the listed headers."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # If old versions of Chrome did not see the headers, they write the size of only a status line.

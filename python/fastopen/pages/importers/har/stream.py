@@ -55,7 +55,7 @@ class Scanner:
         remedy = "export it without content, or leave that request out"
         # A text with a character beyond Latin-1 takes two or four bytes per character.
         if sys.getsizeof(kept) > MAX_PIECE_BYTES:
-            message = f"one value of it is longer than {mebibytes(MAX_PIECE_BYTES)}"
+            message = f"one of its values is longer than {mebibytes(MAX_PIECE_BYTES)}"
             raise InputError(message, self._place, remedy)
         size = min(max(PIECE, len(kept)), _LARGEST_PIECE)
         # is_too_much does not need to estimate the memory of a text of at most LITTLE characters.
@@ -66,7 +66,7 @@ class Scanner:
         self._whole = not piece
         self._text, self._at = kept + piece, 0
         if json_memory.is_too_much(self._text):
-            message = f"one value of it may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
+            message = f"one of its values may take more than {mebibytes(json_memory.MAX_BYTES)} of memory"
             raise InputError(message, self._place, remedy)
 
     def peek(self) -> str:
@@ -143,8 +143,8 @@ class Scanner:
             self.take(",", "Expecting ',' delimiter")
 
     def elements(self, damaged: Callable[[int, DamageError], bool]) -> Iterator[Any]:
-        """Yield the values of a JSON array, such as a HAR's entries. For a damaged value, `damaged` is called
-        with its index and the error. If it returns True, continue at the next HAR entry. If False, stop."""
+        """Yield the values of a JSON array, such as a HAR's entries. For a damaged value, call `damaged` with
+        the index and the error. If `damaged` returns True, continue at the next HAR entry, otherwise stop."""
         self.take("[", "Expecting value")
         if self.peek() == "]":
             self._at += 1
@@ -202,8 +202,8 @@ class Scanner:
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
     """Return a function that charges the budget for the memory of a value in `document`, and returns the
-    value. It measures values only after the text read so far has become so long that its values may need more
-    memory than the budget has left."""
+    value. Values are measured only once so much text has been read that its values may need more memory than
+    the budget has left."""
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
 
@@ -211,9 +211,9 @@ def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]
         nonlocal measured
         if not measured and scanner.characters > enough:
             measured = True
-            budget.keep(json_memory.taken_by(document))
+            budget.keep(json_memory.bytes_of(document))
         if measured:
-            budget.keep(json_memory.taken_by(value))
+            budget.keep(json_memory.bytes_of(value))
         return value
 
     return kept
