@@ -12,7 +12,7 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
-from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head_of, read_result
+from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, read_maker, read_result
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
@@ -72,7 +72,7 @@ def _kept(store: ResultsStore) -> Iterator[KeptFile]:
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:
     try:
-        return head_of(store.files, file.name)
+        return read_maker(store.files, file.name)
     except OSError:
         return None
 
