@@ -15,7 +15,7 @@ Span = tuple[int, int]
 RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
-def of_tcp(connection: Connection) -> Span | None:
+def tcp_handshake(connection: Connection) -> Span | None:
     """Return the time span of a connection's TCP handshake; None if the client did not wait for one."""
     if connection.handshake_us is None:
         return None
@@ -23,7 +23,7 @@ def of_tcp(connection: Connection) -> Span | None:
 
 
 def handshakes_in_a_row_ns(
-    page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp
+    page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = tcp_handshake
 ) -> int:
     """Return the longest sum of handshake times over all chains of waiting requests, in nanoseconds.
 
@@ -66,7 +66,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """Finds the connection and the name lookup that each request of a load used."""
+    """The connection and the name lookup that each request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -94,7 +94,9 @@ class Carriers:
 class Handshakes:
     """The time spans of a load's handshakes, by connection and by origin."""
 
-    def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
+    def __init__(
+        self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = tcp_handshake
+    ) -> None:
         self._of: dict[int, Span] = {}
         self._origin = {one.id: (one.host, one.port) for one in record.connections}
         self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)

@@ -64,7 +64,8 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return versions, kernel and machine as JSON values. `parallel` is the number of worlds at once."""
+    """Return the `environment` of a new run as JSON values: versions of programs, kernel and machine.
+    `parallel` is the number of worlds that run at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

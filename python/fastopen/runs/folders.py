@@ -46,7 +46,8 @@ def new_run_folder(name: str) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of the run with a name, of the `last` run, or at a path. Raises InputError."""
+    """Return the folder of the kept run with the name `text`, or of the run written last if `text` is `last`.
+    A path is returned as given. Raises InputError if no run has the name."""
     path = Path(text)
     try:
         is_path = path.exists() or path.is_absolute() or len(path.parts) != 1

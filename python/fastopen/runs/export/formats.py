@@ -34,8 +34,8 @@ def export(
 ) -> int:
     """Write all loads of a run, or of one job, into a new folder, and return their number.
 
-    With `replace`, an existing export is replaced. `watch` is called with the number of loads written so far.
-    The folder appears only when it is complete. Raises InputError, MachineError."""
+    `watch` is called with the number of loads written so far. Raises InputError if the run is damaged or has
+    no such job or no screenshots. For `replace` and further errors see `atomic_folder`."""
     run.check_job(job)
     count, at = 0, ""
     try:
