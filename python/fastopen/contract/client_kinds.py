@@ -65,7 +65,8 @@ class ClientType:
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps HTTP versions to the texts that replace HTTP in `command_line`, if not the versions themselves."""
+    """Maps HTTP versions to the words that replace HTTP in `command_line`. Other versions stand as they
+    are."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Maps each HTTP version that some builds of the client do not support to the feature name that
     `--version` prints if the build supports it."""
@@ -184,7 +185,8 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Return the type of a tool, whose label is also the name of its program and usually of its package."""
+    """Return the type of a command-line tool. `label` is also the name of its program, and by default of its
+    Debian package. `can` sets other fields of ClientType."""
     usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 

@@ -274,8 +274,8 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse a line of the program's output. Raises RecordError, and its subclass
-    ContractError if the program speaks another version of the contract."""
+    """Parse a line of the world program's output. Raises RecordError if the line violates the contract, and
+    its subclass ContractError if the program speaks another version of the contract."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:
