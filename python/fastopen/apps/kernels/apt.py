@@ -84,7 +84,7 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return the archives for each round of the search for a new enough kernel. `release` is a code name.
+    """Return the archives to search in each round for a new enough kernel. `release` is a code name.
 
     The first round has the backports for this release and newer ones: short lists with the newest kernels.
     The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
@@ -141,7 +141,8 @@ class Package:
 
 
 class Apt:
-    """The program apt, with package lists and a cache in `folder`. Public methods raise MachineError."""
+    """The program apt, with package lists and a cache in the new folder `folder`. All public methods raise
+    MachineError if apt fails or has no such package."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -181,7 +182,8 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch package lists. Return apt's error, despite which some may be usable, or an empty string."""
+        """Fetch the archives' package lists. Return apt's error message, or "". Lists that were fetched
+        before an error can be used."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -128,7 +128,7 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class Built:
-    """The requested kernel. `new` is False if it was already installed."""
+    """The kernel that `build_kernel` returns. `new` is False if it was already installed."""
 
     kernel: Kernel
     new: bool

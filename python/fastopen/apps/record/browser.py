@@ -87,7 +87,8 @@ class Recorder(Closing):
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Load a page, wait for its load event, then until no request is open, and return the recording.
 
-        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError."""
+        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError if
+        the page cannot be loaded, has no load event in time, or exceeds a limit."""
         from playwright.sync_api import Error
 
         context = self._browser.new_context(
@@ -104,9 +105,9 @@ class Recorder(Closing):
             session.send("Page.enable")
             page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
             if not _wait_until(lambda: log.load_at is not None, page, log, timeout_s):
-                still = f"{log.open()} requests open"
+                still = f"{log.open_requests()} requests open"
                 raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
-            _wait_until(lambda: not log.open(), page, log, settle_s)
+            _wait_until(lambda: not log.open_requests(), page, log, settle_s)
             _wait_for_turn(page)
             log.assign_header_fields()
             screenshot = None
@@ -119,7 +120,7 @@ class Recorder(Closing):
                 )
             return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
         except Error as error:
-            raise LoadError(_said(error)) from None
+            raise LoadError(_first_line(error)) from None
         finally:
             context.close()
 
@@ -162,7 +163,7 @@ def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] 
     return found["body"], bool(found["base64Encoded"])
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return an error's first line, such as `net::ERR_NAME_NOT_RESOLVED`, without Playwright's prefix."""
     first = str(error).strip().splitlines()[0]
     return first.partition("Page.goto: ")[2] or first
@@ -175,7 +176,8 @@ def _why_it_ended(message: str) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host without a recorded one. Return the times in ms by host."""
+    """Measure a TCP handshake with each host for which the browser recorded none. Map hosts to times in
+    ms."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

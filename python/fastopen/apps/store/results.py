@@ -33,7 +33,8 @@ class StoreFacts:
 
 
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
-    """Open a store that exists. Raises InputError, MachineError."""
+    """Open an existing store. Raises InputError if `place` has no store or cannot be read, and MachineError
+    if a URL cannot be reached."""
     files = files_at(place)
     try:
         there = files.exists(MARK)
@@ -85,11 +86,12 @@ class Pruning:
     bytes: int | None = None
     """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the Maker (program and kernel) whose results to keep; None: keep any Maker's."""
+    """The digest of the only Maker (program and kernel) whose results stay; None: those of all Makers."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged and selected files. Return their number and total size in bytes. Raises InputError."""
+    """Remove damaged and selected files. Return their number and total size in bytes. `now` is in seconds
+    since 1970. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -117,7 +119,7 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
 
 @dataclass
 class Verified:
-    """The outcome of repeating some results."""
+    """The numbers of results that `verify` repeated or left out, by outcome."""
 
     same: int = 0
     loads: int = 0
@@ -139,7 +141,8 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    If a repeated result differs, both are kept, but neither is used. Raises InputError and MachineError."""
+    If a repeated result differs, both are moved to the folder DISPUTED. Raises InputError if the store cannot
+    be read, and the errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -158,7 +161,7 @@ def verify(
             kept[result.key] = (result, job)
             taken += result.size + json_memory.may_take(result.decided_by[-1])
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
-            _again(store, engine, maker, kept, found)
+            _repeat(store, engine, maker, kept, found)
             kept, taken = {}, 0
     return found
 
@@ -181,7 +184,7 @@ def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, No
     return result, job
 
 
-def _again(
+def _repeat(
     store: ResultsStore, engine: Engine, maker: Maker, kept: dict[str, tuple[Result, Job]], found: Verified
 ) -> None:
     made: dict[str, list[Event]] = {key: [] for key in kept}

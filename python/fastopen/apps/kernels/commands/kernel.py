@@ -19,7 +19,8 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints a build's stages: on a terminal each stage when it ends, elsewhere when it starts."""
+    """A progress line for the stages of a build. It prints each stage: on a terminal when the stage ends,
+    elsewhere when it starts."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0

@@ -34,7 +34,8 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """The command could not be run. `code` is 126 or 127, as from env, or 3 if this machine cannot run it."""
+    """A command that could not be run. `code` is the exit code: 126 or 127 as from env(1), or 3 if this
+    machine cannot run it."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
@@ -59,7 +60,8 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run the command and return the supervisor's last record. Raises CommandError, SupervisorLostError.
+    """Run the command and return the supervisor's last record. Raises CommandError if the command cannot be
+    run, and SupervisorLostError if the supervisor was killed.
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
     the command line of a kernel of the virtual engine, that world runs on this kernel."""
@@ -156,7 +158,8 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return a world's `ended` record after the last record. Raises SupervisorLostError without it."""
+        """Return the `ended` record of a command in a world, when no record follows. Raises
+        SupervisorLostError if the supervisor sent no `ended` record."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
