@@ -25,7 +25,8 @@ COMMAND: Final = "from fastopen.cli import main; main()"
 
 
 def per_load_ms(work: Callable[[int], int]) -> float:
-    """Return milliseconds of processor time for each load, in the fastest round. `work` counts its loads."""
+    """Call `work` with the number of each round. Return the milliseconds of processor time for each load in
+    the fastest round. `work` returns its number of loads."""
     took = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -35,7 +36,7 @@ def per_load_ms(work: Callable[[int], int]) -> float:
 
 
 def main() -> None:
-    """Fill a store, and print a row for writing and one for finding."""
+    """Fill a store, and print the processor times of writing its loads and of finding them."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         command = [sys.executable, "-c", COMMAND, "run", *ASKED, "--store", str(folder / "store")]

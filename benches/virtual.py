@@ -44,7 +44,7 @@ class Measured:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure each task, and print a row for each."""
     try:
         kernel = kernels.find(None)
     except MachineError as error:
@@ -112,7 +112,7 @@ def row(what: str, wall_s: float, rest: str = " | ") -> None:
 
 
 def middle(runs: Sequence[Measured]) -> Measured:
-    """Return the median of each time."""
+    """Return the median of each time over several runs."""
     return Measured(
         wall=statistics.median(run.wall for run in runs),
         cpu=statistics.median(run.cpu for run in runs),
@@ -166,9 +166,8 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document in seconds, with its cell's median for each
-    load.
-    """
+    """Return the sum of page load times in a results document, in seconds. Each load counts with the median
+    of its cell."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 
