@@ -52,7 +52,7 @@ def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the faults. Return the exit status."""
+    """Print the faults of all crates in Cargo.lock. Return the exit status: 1 if there is a fault."""
     command = ["cargo", "metadata", "--format-version=1", "--locked"]
     packages = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["packages"]
     found = [*faults(packages)]

@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def print_digests(checkout: Path, names: Iterable[str]) -> int:
-    """Print a digest of each job's records with a checkout. Return the exit status."""
+    """Print a digest of a checkout's records for each of JOBS in `names`. Return the exit status 0."""
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             made = records(checkout, name, Path(folder))
@@ -92,7 +92,8 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Run the job `name` with a checkout. Return its records by `JOB LOAD`, the IDs of job and load."""
+    """Run `fastopen run` with the arguments JOBS[name] from a checkout. Map the ids of each job and load, as
+    `JOB LOAD`, to the record without volatile keys (see `stable`)."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]

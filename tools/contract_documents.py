@@ -376,7 +376,8 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield changes of an object's values. `within` is True if the new value is in the bounds of its key."""
+    """Yield cases that each change one value of an object: `change`, as in `job_cases`, and `within`, which
+    is True if the schema allows the new value."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -390,7 +391,7 @@ def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Js
 
 
 def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield the changes inside a value, if it is a list or an object."""
+    """Yield the cases of `_changes` for the parts of a value; none if it is neither a list nor an object."""
     for option in _options(schema, of_key):
         if isinstance(value, list) and value and "items" in option:
             element = ELEMENT.get(pointer, 0)

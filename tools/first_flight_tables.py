@@ -33,7 +33,8 @@ Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
 def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
-    """Return median page load times in ms, by RTT in ms and loss, then by page, then by first flight."""
+    """Return the median page load times in ms of results documents, by RTT in ms and loss, then by page, then
+    by first flight."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
     for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:
@@ -62,7 +63,8 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield the lines of a table of savings over full handshakes without TFO: median and range in percent."""
+    """Yield the lines of a table of the savings of first flights compared with a full handshake without TFO:
+    median and range over the pages, in percent."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)

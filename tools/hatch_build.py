@@ -22,7 +22,8 @@ class WorldProgramHook(BuildHookInterface[Any]):
     """Build `fastopen-world` and set the wheel's platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add files and tag to a wheel, called by hatchling. `version` is "editable" or "standard"."""
+        """Add the program and the platform tag to a wheel, unless `version` is "editable". Hatchling calls
+        this."""
         if version == "editable":
             return
         named = os.environ.get(RELEASE_VARIABLE)

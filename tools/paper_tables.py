@@ -25,7 +25,7 @@ TABLES = DOCS / "measurements" / "published-tables.md"
 
 
 def section(found: Explained) -> Iterator[str]:
-    """Yield the lines of an experiment's part of the documents."""
+    """Yield the lines of an experiment's part of the documents: tables and sentences on its rigs."""
     cells, *others = explained_grids(found)
     # The table's title is left out, because the document has its own heading.
     yield from [*table(cells)][1:]
@@ -69,7 +69,8 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Yield the result of a search of rigs for each named experiment, or for all that declare rigs."""
+    """Search the rigs of each named experiment, or of all experiments that declare rigs; yield the
+    results."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)

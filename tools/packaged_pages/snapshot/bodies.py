@@ -52,7 +52,7 @@ def url_of(file: Path, folder: Path, renamed: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Body:
-    """A saved body, decompressed."""
+    """The decompressed body of a saved response."""
 
     data: bytes
     mime: str

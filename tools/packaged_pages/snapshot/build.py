@@ -67,7 +67,7 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     """
     notes: list[str] = []
     items = _fetched(log, folder, notes)
-    _point(items, items)
+    _set_references(items)
     if log.counters.get("disk_cache.hit"):
         items += _from_cache(items, log, folder, {*others, *claimed(log, folder)}, notes)
     _sizes(items, log, notes)
@@ -137,17 +137,15 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
     return items
 
 
-def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set the reference of each item but the first: the place in a text of `among` that names the item."""
-    for index, item in enumerate(items):
-        if index and item.reference is None:
-            item.reference = _best_reference(item, among)
+def _set_references(items: Sequence[Item]) -> None:
+    """Set the reference of each item but the first: the place in another item's text that names the item."""
+    for item in items[1:]:
+        item.reference = _best_reference(item, items)
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the reference in the text that ended last before the item started; if there is none, in the
-    first text that had started; None if no text names the item.
-    """
+    """Return the place that names the item in the text that ended last before the item started, or else in
+    the first text that had started by then; None if no text of `among` names the item."""
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):
