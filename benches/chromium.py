@@ -4,8 +4,7 @@ Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromiu
 The wall time of a load is the time between the previous record (for the first load, the world's record) and
 the load's record. So the first load's includes the start of the browser. Loads without Fast Open and with
 warm cookies alternate. Prints medians and quartiles over all loads of several worlds, the machine's load
-average, and the processor time of a world's processes for each load, which depends less on other programs.
-"""
+average, and the processor time of a world's processes for each load, which depends less on other programs."""
 
 import json
 import os

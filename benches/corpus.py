@@ -4,8 +4,7 @@ Run as `.venv/bin/python benches/corpus.py --files 10000`. Recordings are like t
 bodies. One in a thousand is truncated.
 
 With `--files 120 --write FOLDER`, it instead writes recordings that differ more from each other, the corpus
-of docs/measurements/corpora.md.
-"""
+of docs/measurements/corpora.md."""
 
 import argparse
 import json
@@ -60,8 +59,7 @@ def varied_recording(number: int) -> str:
 
 
 def recording(number: int) -> str:
-    """Return a random HAR of about 80 requests (log-normal), with one host for every eight requests. One in
-    CUT_EVERY is truncated."""
+    """Return a random HAR of about 80 requests, eight for each host. One in CUT_EVERY is truncated."""
     draw = random.Random(number)
     requests = max(1, int(draw.lognormvariate(4.2, 0.7)))
     hosts = [f"h{one}.site{number}.example" for one in range(max(1, requests // 8))]

@@ -1,8 +1,7 @@
 """Measure the time and peak memory of importing generated HARs, each read by a new process.
 
 `.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md, with a
-further row for each FILE (HAR, WARC, WACZ, folder of a mirror or of recordings).
-"""
+further row for each FILE (HAR, WARC, WACZ, folder of a mirror or of recordings)."""
 
 from __future__ import annotations
 
@@ -117,16 +116,10 @@ def main() -> None:
 def row(what: str, path: Path) -> None:
     took, busy, peak, requests, reports = measured(path)
     size = path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*"))
-    cells = (
-        what,
-        f"{size / MB:.1f} MB",
-        requests,
-        f"{took:.2f} s",
-        f"{busy:.2f} s",
-        f"{peak / MB:.0f} MB",
-        reports,
+    times = f"{took:.2f} s | {busy:.2f} s"
+    print(
+        f"| {what} | {size / MB:.1f} MB | {requests} | {times} | {peak / MB:.0f} MB | {reports} |", flush=True
     )
-    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Print how often 95 % intervals contain the true value: of medians, and of changes of medians.
 
 `benches/intervals.py [SAMPLES]` simulates this many samples of each size and distribution (default 1,500,
-four minutes). For comparison, the column BCa has the bootstrap intervals of scipy.
-"""
+four minutes). For comparison, the column BCa has the bootstrap intervals of scipy."""
 
 import sys
 import warnings

@@ -18,21 +18,8 @@ def measure(jobs: int) -> tuple[float, dict[str, Any]]:
     """Run PAGES with `jobs` worlds at once. Return the wall time in seconds and the results as JSON
     values."""
     started = time.monotonic()
-    command: list[str | Path] = [
-        FASTOPEN,
-        "run",
-        *PAGES,
-        "--engine",
-        "host",
-        "--repeats",
-        str(REPEATS),
-        "--jobs",
-        str(jobs),
-        "--seed",
-        "1",
-        "--json",
-        "--quiet",
-    ]
+    options = ("--engine", "host", "--repeats", str(REPEATS), "--jobs", str(jobs), "--seed", "1")
+    command: list[str | Path] = [FASTOPEN, "run", *PAGES, *options, "--json", "--quiet"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     return time.monotonic() - started, json.loads(done.stdout)
 

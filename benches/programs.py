@@ -1,8 +1,7 @@
 """Run other projects' programs in virtual time: `python benches/programs.py` prints a Markdown table.
 
 Each pair of client and server runs twice, and the outputs are compared. The ratio is virtual time divided by
-real time, which includes the start of the kernel.
-"""
+real time, which includes the start of the kernel."""
 
 import json
 import shutil

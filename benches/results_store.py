@@ -3,8 +3,7 @@
 Run as `.venv/bin/python benches/results_store.py`; needs a kernel of the virtual engine. The loads are real,
 each with 44 requests; a job has three. They are written several times, each time to a new store, and found
 several times. Finding a load includes parsing and checking its record, as when it is read from the world
-program.
-"""
+program."""
 
 import os
 import subprocess

@@ -3,8 +3,7 @@
 With `--shards 200`, it writes the run as 200 shards and measures merging them.
 
 The loads are made up, a few for each cell. The store writes the loads of the first and the last repeats as in
-any run. The loads between are copies of the first ones, made in SQL to save time.
-"""
+any run. The loads between are copies of the first ones, made in SQL to save time."""
 
 import argparse
 import json
@@ -86,8 +85,7 @@ def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
 
 
 def written(folder: Path, loads: int) -> tuple[int, list[float]]:
-    """Write a run of about `loads` loads. Return their number, and the seconds for each load that the store
-    wrote."""
+    """Write a run of about `loads` loads. Return their number, and the seconds for each written load."""
     plan = made_plan(loads)
     of_cell = variants(plan)
     last = max(planned.repeat for planned in plan.jobs) - VARIANTS

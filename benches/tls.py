@@ -1,8 +1,7 @@
 """Count the round trips until the first response on a new connection, with and without TLS and TFO.
 
 Run as `.venv/bin/python benches/tls.py`; needs an installed kernel. The counts are exact, because time is
-virtual.
-"""
+virtual."""
 
 import json
 import subprocess

@@ -2,8 +2,7 @@
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
 medians of repeats. They depend on the machine's other work, so the processor time of the kernel and all its
-processes is printed too. The last column is the sum of page load times divided by wall time.
-"""
+processes is printed too. The last column is the sum of page load times divided by wall time."""
 
 import json
 import os
@@ -69,15 +68,8 @@ def main() -> None:
     for few, many in ((1, 101), (101, 1001)):
         row_of(f"each load between the {few}st and the {many}st", each(growth[few], growth[many], many - few))
     versions(world, core)
-    reproduce: list[str | Path] = [
-        FASTOPEN,
-        "reproduce",
-        "radhakrishnan2011",
-        "--engine",
-        "virtual",
-        "--no-keep",
-        "--json",
-    ]
+    options = ("--engine", "virtual", "--no-keep", "--json")
+    reproduce: list[str | Path] = [FASTOPEN, "reproduce", "radhakrishnan2011", *options]
     paper = [measured(reproduce, "", plts_of_results) for _ in range(REPEATS)]
     row_of("the paper's experiment, 36 loads, with the command's own start", middle(paper))
 
@@ -179,8 +171,7 @@ def measured(
     core: int | None = None,
 ) -> Measured:
     """Run a command with `text` on its standard input, on this `core` if it is given. Return its times.
-    `plts` computes the sum of page load times from the lines of output.
-    """
+    `plts` computes the sum of page load times from the lines of output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     first = 0.0

@@ -2,8 +2,7 @@
 
 Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel of the
 virtual engine. For comparison, the same run is first done on this machine with two kernels at once. Processor
-times include all processes that have ended, except kernels that a killed worker left behind.
-"""
+times include all processes that have ended, except kernels that a killed worker left behind."""
 
 import argparse
 import os

@@ -2,8 +2,7 @@
 """Check the licence and source of each crate in Cargo.lock, and that no crate is listed in two versions.
 
 This script replaces cargo-deny, which no distribution packages and whose compilation takes longer than all
-tests (docs/decisions/dependencies.md).
-"""
+tests (docs/decisions/dependencies.md)."""
 
 import json
 import subprocess

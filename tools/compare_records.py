@@ -9,8 +9,7 @@ kernel of the virtual engine. The kept record of each load is compared, without 
 with RENAMED keys under their new names. Prints the first difference of up to three loads of each job; exit
 status 1 if any record differs. With --digest, it runs only one checkout and prints a digest of the records of
 each job. Compare these with the digests of another machine, whose compiler built a different kernel and
-program.
-"""
+program."""
 
 import hashlib
 import json
@@ -92,8 +91,7 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Run `fastopen run` with the arguments JOBS[name] from a checkout. Map the ids of each job and load, as
-    `JOB LOAD`, to the record without volatile keys (see `stable`)."""
+    """Run JOBS[name] with a checkout. Map `JOB LOAD`, the ids of job and load, to the `stable` record."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]

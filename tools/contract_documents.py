@@ -291,8 +291,7 @@ def job_cases() -> str:
     Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (write
     the first part, and then the second part this number of times). `refused` is null if the changed job is
     valid, `schema` if the schema refuses it, or `rule` if the schema cannot express the fault. If a case uses
-    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys.
-    """
+    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys."""
     schema = json.loads(job_schema())
     golden = _golden("job")
     changes = [*_changes(schema, schema, golden, ""), *({"change": one} for one in _related())]
@@ -376,8 +375,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield cases that each change one value of an object: `change`, as in `job_cases`, and `within`, which
-    is True if the schema allows the new value."""
+    """Yield cases that each change one value of an object. `within`: True if the schema allows the value."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):

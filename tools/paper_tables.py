@@ -4,8 +4,7 @@ They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
 tools/paper_tables.py [NAME...]: update these experiments, or all, which took 11 minutes on two cores.
 tools/paper_tables.py --print NAME: print the part of this experiment instead.
-tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead.
-"""
+tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead."""
 
 import re
 import sys
@@ -69,8 +68,7 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Search the rigs of each named experiment, or of all experiments that declare rigs; yield the
-    results."""
+    """Search the rigs of each named experiment, or of all that declare rigs, and yield the results."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)

@@ -2,8 +2,7 @@
 """Build a release in dist/: two wheels, the source distribution, SBOMs, checksums (docs/dev/release.md).
 
 `tools/release.py TOOLS`, where TOOLS is an environment with the packages in release-requirements.txt.
-fastopen itself is imported from the checkout. dist/ is only replaced after everything is made and checked.
-"""
+fastopen itself is imported from the checkout. dist/ is only replaced after everything is made and checked."""
 
 import hashlib
 import os

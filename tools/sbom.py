@@ -3,8 +3,7 @@
 
 `program`: the crates that cargo links into the program, and the Python packages that the wheel needs, in the
 versions that are tested together. `kernel`: the kernel's source package, according to the kernel's MANIFEST.
-This tool needs the packages in tools/release-requirements.txt.
-"""
+This tool needs the packages in tools/release-requirements.txt."""
 
 import json
 import re

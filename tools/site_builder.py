@@ -6,8 +6,7 @@
 The sections of docs/README.md become the site's navigation. All documents that can be reached from it by
 links are copied to build/docs-source and built by Sphinx; warnings are errors. Then the links of all pages
 are checked, and no page may load anything from another site. Faults are printed with their places; the exit
-status is then 1.
-"""
+status is then 1."""
 
 import re
 import shutil
@@ -80,8 +79,7 @@ def gathered() -> tuple[list[Path], list[str]]:
 
 
 def navigation(text: str, name: str) -> str:
-    """Return a document's text, in documents of LISTS with a hidden table of contents for each section, whose
-    heading is its caption."""
+    """Return the text, in documents of LISTS with a hidden table of contents for each section."""
     if name not in LISTS:
         return text
     sections = re.split(r"^## (.*)$", text, flags=re.M)

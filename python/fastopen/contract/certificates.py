@@ -3,8 +3,7 @@
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
 have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature. If
 the kind's signature would be larger, the difference is added to the chain. The messages Certificate and
-CertificateVerify are in one flight, so the flight has the exact size.
-"""
+CertificateVerify are in one flight, so the flight has the exact size."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, get_args

@@ -1,8 +1,7 @@
 """Define a job for the world program: one world, and the loads to run in it.
 
 These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
-that Python and Rust are tested against, and the tables of docs/dev/contract.md.
-"""
+that Python and Rust are tested against, and the tables of docs/dev/contract.md."""
 
 from typing import Annotated, Final, Literal, Self
 

@@ -2,8 +2,7 @@
 
 Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
 validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
-jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models.
-"""
+jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models."""
 
 from functools import cache
 from typing import Annotated, Literal

@@ -81,8 +81,8 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
             continue
         program = program_of(client)
         # An unknown program may do anything when called with --version.
-        digest = f"{program}, sha256 {sha256_of(program)}"
-        described[client.label] = _version_lines(program)[0] if known else digest
+        about = _version_lines(program)[0] if known else f"{program}, sha256 {sha256_of(program)}"
+        described[client.label] = about
     return described
 
 

@@ -141,8 +141,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the engine's event for `sent`. Skip a job's first start, which `run` reported on submitting
-    it."""
+    """Yield the engine's event for `sent`, except a job's first start, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)

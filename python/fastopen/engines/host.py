@@ -27,8 +27,7 @@ CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """Return the number of worlds that can run at once on this process's cores without changing results. The
-    type of client that needs the largest share of a core decides."""
+    """Return the number of worlds with such clients that can run at once here without changing results."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
@@ -51,8 +50,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run jobs as `Engine.run` does, each batch one after another in one process. If the process fails,
-        another process runs the jobs that it did not begin."""
+        """Run each batch of jobs in one process. If it fails, another process runs the jobs not yet begun."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -108,8 +106,7 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Start a world program that runs the jobs. Raises MachineError if it or a job's program is
-        missing."""
+        """Start a world program that runs the jobs. Raises MachineError if a program is missing."""
 
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
@@ -190,8 +187,7 @@ class _Worlds(Closing):
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """Yield the last events of a job whose world ended. Raises InputError or MachineError if the world
-    program reported such an error, which stops the run."""
+    """Yield the last events of a job whose world ended. Raise the program's InputError or MachineError."""
     error = world.error
     if error is not None and error.fault == "input":
         raise InputError(error.message, f"job {world.job.id}", error.remedy)

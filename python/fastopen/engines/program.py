@@ -16,8 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the path in FASTOPEN_WORLD, or else of the program in the installed package or in the checkout's
-    `target/release`. Raises MachineError if the program is missing or not executable."""
+    """Return the path in FASTOPEN_WORLD, or else in wheel or checkout. Raises MachineError if missing."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):

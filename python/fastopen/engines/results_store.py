@@ -85,7 +85,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """Return the number of characters of the result."""
+        """Return the number of characters of the unpacked result."""
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
@@ -97,7 +97,7 @@ class Result:
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        """Read a result from the content of a file. Raises DamagedResultError."""
+        """Parse the content of a result's file. Raises DamagedResultError if it is damaged."""
         maker, digest, decided, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
@@ -122,8 +122,7 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def read_maker(files: ResultFiles, name: str) -> str | None:
-    """Return the digest of a result's Maker, for which only the first line of the result's file is read; None
-    if that line is damaged. Raises OSError."""
+    """Return the Maker's digest from the first line of a result's file; None if damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -148,8 +147,7 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return the inputs that determine a job's result, as in `Result.decided_by`. `bodies` is the digest of
-    the recorded bodies of its page; empty without recorded bodies."""
+    """Return the inputs that determine a job's result. `bodies`: the digest of recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -176,8 +174,7 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _exists(self) -> bool:
-        """Return True if the store has the file MARK, even if its content is still being written. Raises
-        InputError if another version of fastopen wrote it."""
+        """Return True if the file MARK exists. Raises InputError if another version of fastopen wrote it."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:

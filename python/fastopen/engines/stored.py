@@ -89,8 +89,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of running jobs, but hold back the records of a job in `decided` until the job has
-        ended and they are stored. `decided` maps ids of jobs to `Result.decided_by`."""
+        """Yield events, but hold back the records of a job in `decided` until it has ended and is stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

@@ -33,8 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A process of the world program that runs jobs in sequence. `missing` has the ids of the current job's
-    unreported loads. `attach` completes each job before it is sent."""
+    """A world program that runs jobs one by one. `missing` has the ids of the job's unreported loads."""
 
     def __init__(
         self,
@@ -101,14 +100,13 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Set `violation` if the program, which missed its deadline, is not yet `over`."""
+        """Record that the program missed its deadline, unless it is `over`."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Return True if the program reported its end or an error, or broke the contract. `receive` ignores
-        later output."""
+        """Return True if the program reported its end or an error, or broke the contract."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -154,8 +152,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the program's error, or the reason why loads are missing; None without a fault. The process
-        must have ended."""
+        """Return the program's error, or why loads are missing, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

@@ -35,8 +35,7 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError if it
-    cannot be read."""
+    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError."""
     try:
         if not path.is_file():
             return False
@@ -129,7 +128,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Check the whole file of a run, and open it for writing. Raises InputError or MachineError."""
+    """Check the whole file of a run, and open it for writing. Raises InputError if it is damaged."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")

@@ -165,8 +165,7 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """An error that stops a run, because all loads of an arm are invalid for one reason. The text names
-    it."""
+    """An error that stops a run, because all loads of an arm are invalid for the reason in its text."""
 
 
 @dataclass

@@ -64,8 +64,7 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return the `environment` of a new run as JSON values: versions of programs, kernel and machine.
-    `parallel` is the number of worlds that run at once."""
+    """Return facts about this machine and the programs as JSON values. `parallel`: worlds at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -46,8 +46,7 @@ def new_run_folder(name: str) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of the kept run with the name `text`, or of the run written last if `text` is `last`.
-    A path is returned as given. Raises InputError if no run has the name."""
+    """Return the folder of the run named `text` or `last`, or the path `text`. Raises InputError."""
     path = Path(text)
     try:
         is_path = path.exists() or path.is_absolute() or len(path.parts) != 1

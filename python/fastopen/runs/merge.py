@@ -111,8 +111,7 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:
-        """Check a part, and choose the loads that the merged run takes from it instead of earlier parts.
-        Raises InputError if the part is not of the same experiment."""
+        """Check a part, and choose the loads that the merged run takes from it instead of earlier parts."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")

@@ -101,8 +101,7 @@ class RunReader(Closing):
 
     def experiment(self) -> Experiment:
         with self._parsing("the experiment"):
-            experiment = _without_null_path_share(self._fact("experiment"))
-            return Experiment.model_validate_json(json.dumps(experiment))
+            return Experiment.model_validate_json(json.dumps(_upgraded(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
         experiment, pages = self.experiment(), {*self.page_names()}
@@ -124,8 +123,7 @@ class RunReader(Closing):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def unparsed_plan(self) -> tuple[Any, ...]:
-        """Return the stored experiment, pages and cells without validation, to compare two runs: if the
-        values are equal, their plans are equal, too."""
+        """Return the unvalidated experiment, pages and cells. Runs with equal values have equal plans."""
         pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
@@ -215,8 +213,7 @@ class RunReader(Closing):
                 yield found
 
     def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
-        """Yield for each world: the page's name, the network's index, and the measured minus the requested
-        RTT in microseconds."""
+        """Yield each world's page name, network index, and measured minus requested RTT in microseconds."""
         return self.rows_of(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -229,8 +226,7 @@ class RunReader(Closing):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of an attempt at a load, by default of the last attempt. Raises KeyError if
-        the run does not have this attempt."""
+        """Return the JSON record of an attempt, by default of the last. Raises KeyError if there is none."""
         for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             if compressed is None:
                 raise damaged(f"{job} {load} has no record", self.place)
@@ -238,7 +234,7 @@ class RunReader(Closing):
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the record of an attempt at a load, as `load_json` does, but validated."""
+        """Return the validated record of an attempt, by default of the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -264,8 +260,7 @@ class RunReader(Closing):
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query. `lookup` is True for a query for one load or job, as in
-        `Limits`."""
+        """Yield the rows of an SQL query. `lookup` is True for a query for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -317,7 +312,7 @@ class RunReader(Closing):
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
 
 
-def _without_null_path_share(experiment: Any) -> Any:
+def _upgraded(experiment: Any) -> Any:
     """Remove `path_share` from networks in which it is null, as older runs have it. Return the experiment."""
     match experiment:
         case {"networks": [*networks]}:

@@ -18,8 +18,7 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Plan a kept run's experiment again, and return the plan with only the jobs that the run has. Raises
-    InputError if its jobs or cells differ from the plan, because another version of fastopen planned them."""
+    """Plan a kept run again. Return the plan of the run's jobs. Raises InputError if jobs or cells differ."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -40,8 +39,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError if the run's experiment or pages differ from `experiment` or `pages`. The error lists
-    the first differences, and then `remedy`."""
+    """Raise InputError if the run has another experiment or other pages, with the first differences."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -62,8 +60,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if the recorded bodies are not those with which the run was started. `kept` maps
-    pages to the digests of those bodies. `place` is the run, for the message."""
+    """Raise InputError if pages had other recorded bodies when the run started. `kept` has their digests."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

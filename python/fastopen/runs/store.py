@@ -78,8 +78,7 @@ class RunStore(RunReader):
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Use an open database. `lock` is the lock on its folder if the run is on disk and will be
-        written."""
+        """Use an open database. `lock` locks its folder, if the run is on disk and will be written."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()

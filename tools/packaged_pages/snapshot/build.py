@@ -63,8 +63,7 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     """Return the page `name`, made from its log and the folder of saved bodies.
 
     `others` are files that belong to the logs of other pages. A file that is in no log, but named by a text
-    of this page, was in the browser's cache.
-    """
+    of this page, was in the browser's cache."""
     notes: list[str] = []
     items = _fetched(log, folder, notes)
     _set_references(items)
@@ -249,11 +248,11 @@ def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
 
 
 def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
-    """Return True if the browser requested the item long after the text that names it, and code came between.
+    """Return True if the browser requested the item long after the text that names it, and received a script
+    or style sheet in between.
 
     The browser then waited for this code: the parser waits for scripts, and layout, which requests background
-    images, waits for stylesheets. The initiator is the latest such code, which is found by time.
-    """
+    images, waits for stylesheets. The initiator is the latest such code, which is found by time."""
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
         return False

@@ -198,8 +198,7 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`: by itself for browse.js, else within a whole page that has a link
-        with the text and URL in `back`."""
+        """Finish the response with `html`: by itself for browse.js, else in a page with a link to `back`."""
         if self.is_part:
             self.send(html)
         else:
@@ -215,8 +214,7 @@ class Guarded(RequestHandler):
             self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """Send the error: as plain text if access was refused, as a note for a part of a page, else as a
-        page."""
+        """Send an error: as plain text if access was refused, as a note for a part, otherwise as a page."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)

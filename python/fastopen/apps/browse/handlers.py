@@ -261,7 +261,6 @@ async def loads_file(at: Guarded, name: str) -> None:
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     listing = _listing(at, outline)
-
     text = await at.kept.read(folder, lambda run: csv_text(loads_grid(outline, run.listed(listing))))
     at.download(f"{slug_of(name)}-loads.csv", CSV, text)
 

@@ -161,9 +161,8 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel`, or if it is None on this
-    machine's kernel, whose version is `linux`. `watch` gets each script's name, and the numbers of scripts
-    that ran and of all. Raises InputError if the checkout lacks files, MachineError if scripts cannot run."""
+    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel`; None: on this machine's, of
+    version `linux`. `watch` gets a script's name and the numbers of done and of all scripts."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

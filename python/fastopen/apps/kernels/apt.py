@@ -141,8 +141,7 @@ class Package:
 
 
 class Apt:
-    """The program apt, with package lists and a cache in the new folder `folder`. All public methods raise
-    MachineError if apt fails or has no such package."""
+    """The program apt, with its lists and cache in `folder`. Methods raise MachineError if apt fails."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -182,8 +181,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch the archives' package lists. Return apt's error message, or "". Lists that were fetched
-        before an error can be used."""
+        """Fetch package lists. Return apt's error or "". Lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

@@ -87,8 +87,7 @@ class Recorder(Closing):
     def record(self, url: str, *, timeout_s: float, settle_s: float) -> Loaded:
         """Load a page, wait for its load event, then until no request is open, and return the recording.
 
-        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError if
-        the page cannot be loaded, has no load event in time, or exceeds a limit."""
+        Wait at most `timeout_s` for the load event, and `settle_s` for later requests. Raises LoadError."""
         from playwright.sync_api import Error
 
         context = self._browser.new_context(
@@ -176,8 +175,7 @@ def _why_it_ended(message: str) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host for which the browser recorded none. Map hosts to times in
-    ms."""
+    """Measure a TCP handshake with each host for which none was recorded. Map hosts to times in ms."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

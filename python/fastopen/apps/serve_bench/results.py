@@ -112,8 +112,7 @@ class CellRow:
     """Maps each kind of invalid record to the number of such records and the detail of the first record."""
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Return the sum of the records' histograms in the field `name`, such as `latency_us`: counts by
-        key."""
+        """Return the sum of the records' histograms in field `name`, such as `latency_us`: counts by key."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -244,8 +243,7 @@ def run_bench(
 ) -> BenchResult:
     """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
 
-    After each job, `watch` gets the cell's name and the numbers of done and of all jobs. Raises InputError or
-    MachineError if a job cannot be run."""
+    `watch` gets the cell's name, and the numbers of done jobs and of all, after each job."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

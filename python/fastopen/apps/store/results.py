@@ -33,8 +33,7 @@ class StoreFacts:
 
 
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
-    """Open an existing store. Raises InputError if `place` has no store or cannot be read, and MachineError
-    if a URL cannot be reached."""
+    """Open an existing store. Raises InputError if `place` has none, MachineError if it cannot be reached."""
     files = files_at(place)
     try:
         there = files.exists(MARK)
@@ -90,8 +89,7 @@ class Pruning:
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged and selected files. Return their number and total size in bytes. `now` is in seconds
-    since 1970. Raises InputError if the store cannot be read or changed."""
+    """Remove damaged and selected files. Return their number and total bytes. Raises InputError."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -141,8 +139,7 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    If a repeated result differs, both are moved to the folder DISPUTED. Raises InputError if the store cannot
-    be read, and the errors of `Engine.run`."""
+    If they differ, both are moved to the folder DISPUTED. Raises InputError, and errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

@@ -40,8 +40,7 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values, as `networks_of` does. Raises InputError also if a value is a
-    list."""
+    """Return the network with these values, as `networks_of`. Raises InputError also if a value is a list."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:

@@ -197,8 +197,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the median and largest errors of predictions, and the percentage of predicted ranges that
-    include the measured time; None if unknown."""
+    """Return the median and largest errors, and the percentage of ranges that include the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

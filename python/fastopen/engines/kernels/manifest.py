@@ -101,8 +101,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Write `line`, the result of `fastopen kernel conform`, into the kernel's manifest. Do nothing if the
-    manifest is read-only, as in a wheel."""
+    """Write `line`, a result of `kernel conform`, into the manifest unless it is read-only, as in a wheel."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

@@ -10,7 +10,7 @@ from fastopen.apps.diagnose.why.diagnosis import SERVER
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A verdict on a server."""
+    """A verdict on a server's Fast Open."""
 
     verdict: str
     causes: tuple[Behaviour, ...] = ()
@@ -56,8 +56,7 @@ _WITHOUT_COOKIE: Final = {
 
 
 def conclude(found: Probed, setting: int = SERVER) -> Conclusion:
-    """Return the conclusion from all trials of a server. `setting` is net.ipv4.tcp_fastopen of this machine,
-    which matters if the server is on this machine."""
+    """Return the conclusion from a server's trials. `setting` is net.ipv4.tcp_fastopen of this machine."""
     if not found.reachable:
         return Conclusion(f"cannot be determined: {found.error}")
     if found.disabled_here:

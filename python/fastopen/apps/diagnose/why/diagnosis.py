@@ -20,8 +20,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding about TCP Fast Open on this machine. `rows` are the behaviours that may cause the finding;
-    the counters of one host may not distinguish them."""
+    """A finding. `rows` are behaviours that may cause it; the counters may not distinguish them."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -33,8 +32,7 @@ class Observation:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return findings on settings, listeners and counters. `grown` maps names of counters to their growth
-    while they were watched, or to their totals."""
+    """Return findings on settings, listeners and counters. `grown` maps counters to their growth or total."""
     counted = Counter(grown)
     return [*_settings(machine), *_listeners(machine), *_client(machine, counted), *_server(machine, counted)]
 

@@ -19,8 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """A progress line for the stages of a build. It prints each stage: on a terminal when the stage ends,
-    elsewhere when it starts."""
+    """A progress line that prints stages of a build: on a terminal when they end, elsewhere as they start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0

@@ -34,8 +34,7 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """A command that could not be run. `code` is the exit code: 126 or 127 as from env(1), or 3 if this
-    machine cannot run it."""
+    """A command that could not be run. `code`: 126 or 127 as from env, or 3 if this machine is at fault."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
@@ -43,8 +42,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """The supervisor was killed while the command ran. `signal`: the signal that this process got and that
-    ended the kernel of virtual time; None if another process killed the supervisor."""
+    """The loss of the supervisor, killed while the command ran. `signal`: the signal that this process got
+    and that ended the kernel of virtual time; None if another process killed the supervisor."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
@@ -103,7 +102,7 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on, and stop when the command stops, until it has ended. Return the last record."""
+        """Pass signals on, and stop when the command stops. Return the supervisor's record of its end."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -158,8 +157,7 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the `ended` record of a command in a world, when no record follows. Raises
-        SupervisorLostError if the supervisor sent no `ended` record."""
+        """Return the `ended` record after the last record. Raises SupervisorLostError if there was none."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further

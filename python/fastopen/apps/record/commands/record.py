@@ -106,8 +106,7 @@ def _check_writable(output: Path, *, replace: bool) -> None:
 
 
 def _listed_urls(arguments: list[str]) -> list[str]:
-    """Return the URLs in the arguments, and in the .pages files among the arguments. Raises InputError if an
-    argument or a line is not a URL, or if there are too many URLs."""
+    """Return the URLs in the arguments and in .pages files among them. Raises InputError if one is bad."""
     found: list[str] = []
     for argument in arguments:
         path = Path(argument)
