@@ -101,18 +101,18 @@ class Result:
         maker, digest, decided, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
-            raise DamagedResultError("cut short or changed")
+            raise DamagedResultError("was cut short or changed")
         try:
             if not 0 <= zstandard.frame_content_size(body) <= MAX_BYTES or records > MAX_RECORDS:
-                raise DamagedResultError("unpacks to more than any job has")
+                raise DamagedResultError("is larger than the result of any job")
             text = zstandard.ZstdDecompressor().decompress(body)
             if decided != DECIDED_BY or text.count(b"\n") + 1 != decided + records:
-                raise DamagedResultError("has other records than it says")
+                raise DamagedResultError("has other numbers of lines than its head")
             lines = text.decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
         if any(json_memory.is_too_much(line) for line in lines):
-            raise DamagedResultError("takes more memory than any job")
+            raise DamagedResultError("needs more memory than the result of any job")
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 
 
@@ -137,7 +137,7 @@ def read_head(data: bytes) -> tuple[str, str, int, int]:
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
     if not rest[1].isalnum():  # because it is printed
-        raise DamagedResultError("names no maker")
+        raise DamagedResultError("has an invalid head")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
 

@@ -129,7 +129,7 @@ class WorldProcess:
             if record.id in self.missing:
                 self.missing.remove(record.id)
                 return [event_of(record, line.decode(), self._packets.pop(record.id, None))]
-            self.violation = f"wrote a load that it does not owe, {record.id!r}"
+            self.violation = f"wrote a load that is not due, {record.id!r}"
         elif isinstance(record, PacketsRecord):
             self._add_packets(record)
         elif isinstance(record, EndRecord):

@@ -240,9 +240,9 @@ class _Merging:
         if absent and len(counts) == 1:
             (count,) = counts
             numbers = sorted({n % count + 1 for n in absent})
-            yield f"shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count} not among them"
+            yield f"no folder has shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count}"
         elif absent:
-            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in none of the folders"
+            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in no folder"
 
 
 def _check_alike(first: _Part, part: _Part) -> None:

@@ -230,7 +230,7 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
 ) -> None:
     (first,) = filled(tmp_path, plan_of(repeats=1, rtts_ms=(20,)))
     monkeypatch.setattr(module, "MAX_BYTES", 100)
-    with pytest.raises(DamagedResultError, match="more than any"):
+    with pytest.raises(DamagedResultError, match="larger than the result of any"):
         Result.unpacked(first.read_bytes())
 
 
@@ -295,7 +295,7 @@ def test_a_result_is_made_again_only_if_a_store_would_keep_it(change: dict[str, 
 def test_a_result_of_very_many_lines_is_not_cut_into_them() -> None:
     data = body_of([MAKER.text(), "", "\n" * 2**23], [])
     tracemalloc.start()
-    with pytest.raises(DamagedResultError, match="other records"):
+    with pytest.raises(DamagedResultError, match="other numbers of lines"):
         Result.unpacked(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
