@@ -14,7 +14,7 @@ from fastopen.analysis.statistics import change_interval, median_interval
 
 SIZES = (6, 7, 9, 13, 15, 30)
 RNG = np.random.default_rng(5)
-# Draws of a sample of this size, and the true median.
+# A function that draws a sample of a given size, and the true median.
 DISTRIBUTIONS: dict[str, tuple[Callable[[int], np.ndarray], float]] = {
     "normal": (lambda size: RNG.normal(10, 1, size), 10),
     "exponential": (lambda size: 10 + RNG.exponential(1, size), 10 + float(np.log(2))),

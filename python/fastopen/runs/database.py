@@ -105,7 +105,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
     path = folder / FILE
     try:
-        # SQLite would wait for a pipe.
+        # Refuse other kinds of files: SQLite would wait for ever when it opens a pipe.
         own = (one for one in folder.glob(FILE + "*") if OWN_FILES.fullmatch(one.name))
         strange = [one.name for one in own if not one.is_file()]
         if not path.is_file():
