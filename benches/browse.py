@@ -1,8 +1,7 @@
 """Measure `fastopen browse` in Chromium on a run of 100,000 loads, written by benches/scale.py --run FOLDER.
 
 Prints the times until the first paint and until the verdict, for a first and a second visit, with the
-server's processor time, and the time until the first paint of a page of the list of loads.
-"""
+server's processor time, and the time until the first paint of a page of the list of loads."""
 
 import argparse
 import os

@@ -1,11 +1,10 @@
 """Measure the time that Chromium takes on the host engine in addition to page load times.
 
 Run by `make bench`, or as `.venv/bin/python benches/chromium.py`; needs Chromium. One world runs at a time.
-The wall time of a load runs from the record before it (for the first load, the record of the world) to its
-own. So the first one includes the start of the browser. Loads without Fast Open and with warm cookies
-alternate. Prints medians and quartiles over all loads of several worlds, the machine's load average, and the
-processor time of a world's processes for each load, which depends less on the machine's other work.
-"""
+The wall time of a load is the time between the previous record (for the first load, the world's record) and
+the load's record. So the first load's includes the start of the browser. Loads without Fast Open and with
+warm cookies alternate. Prints medians and quartiles over all loads of several worlds, the machine's load
+average, and the processor time of a world's processes for each load, which depends less on other programs."""
 
 import json
 import os
@@ -48,7 +47,7 @@ class World:
 
 
 def main() -> None:
-    """Print the table."""
+    """Load each page in several worlds, and print a table of the times."""
     try:
         CHROMIUM.find()
     except MachineError as error:
@@ -67,7 +66,7 @@ def main() -> None:
 
 
 def spread(times_ms: Sequence[float]) -> str:
-    """Return the median and quartiles as text."""
+    """Return the median and the quartiles of times as text: `12 (10 to 15)`."""
     low, middle, high = statistics.quantiles(times_ms, n=4)
     return f"{middle:.0f} ({low:.0f} to {high:.0f})"
 
@@ -95,7 +94,7 @@ def world(page: str) -> World:
 
 
 def processor_ms() -> float:
-    """Return the processor time of all child processes that have ended."""
+    """Return the processor time in ms of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (used.ru_utime + used.ru_stime) * 1e3
 

@@ -4,8 +4,7 @@ Run as `.venv/bin/python benches/corpus.py --files 10000`. Recordings are like t
 bodies. One in a thousand is truncated.
 
 With `--files 120 --write FOLDER`, it instead writes recordings that differ more from each other, the corpus
-of docs/measurements/corpora.md.
-"""
+of docs/measurements/corpora.md."""
 
 import argparse
 import json
@@ -27,11 +26,12 @@ CUT_EVERY = 1000
 # For each kind of page: the logarithm of the median number of requests, and the probability that a request's
 # initiator is the previous request instead of the document.
 KINDS = [(2.5, 0.05), (3.5, 0.2), (4.2, 0.4), (3.0, 0.02), (4.0, 0.6)]
-UNLIKE_CUT_EVERY = 50
+VARIED_CUT_EVERY = 50
 
 
-def unlike(number: int) -> str:
-    """Return a random HAR of one of KINDS: many hosts or one, long chains or none, own or foreign hosts."""
+def varied_recording(number: int) -> str:
+    """Return a random HAR of one of KINDS, with one or many hosts, and with or without long chains of
+    initiators. One in VARIED_CUT_EVERY is truncated."""
     draw = random.Random(1000 + number)
     kind = number % len(KINDS)
     logarithm, chained = KINDS[kind]
@@ -55,11 +55,11 @@ def unlike(number: int) -> str:
         entries.append(entry)
         before = url
     text = _har(root, at_ms, entries)
-    return text[: len(text) // 2] if number % UNLIKE_CUT_EVERY == UNLIKE_CUT_EVERY - 1 else text
+    return text[: len(text) // 2] if number % VARIED_CUT_EVERY == VARIED_CUT_EVERY - 1 else text
 
 
 def recording(number: int) -> str:
-    """Return a random HAR of about 80 requests (log-normal), with one host for every eight requests."""
+    """Return a random HAR of about 80 requests, eight for each host. One in CUT_EVERY is truncated."""
     draw = random.Random(number)
     requests = max(1, int(draw.lognormvariate(4.2, 0.7)))
     hosts = [f"h{one}.site{number}.example" for one in range(max(1, requests // 8))]
@@ -118,12 +118,12 @@ def main() -> None:
     """Print processor time for each file, and the process's memory after a tenth of the files and all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--write", type=Path, help="write unlike recordings into this folder instead")
+    parser.add_argument("--write", type=Path, help="write varied recordings into this folder instead")
     asked = parser.parse_args()
     if asked.write is not None:
         asked.write.mkdir(parents=True, exist_ok=True)
         for number in range(asked.files):
-            (asked.write / f"site{number}.har").write_text(unlike(number))
+            (asked.write / f"site{number}.har").write_text(varied_recording(number))
         return
     pages = requests = damaged = 0
     tenth_kib, indexing_s = 0, 0.0

@@ -1,8 +1,7 @@
 """Measure the time and peak memory of importing generated HARs, each read by a new process.
 
 `.venv/bin/python benches/importers.py [FILE...]` prints the table of docs/measurements/speed.md, with a
-further row for each FILE (HAR, WARC, WACZ, folder of a mirror or of recordings).
-"""
+further row for each FILE (HAR, WARC, WACZ, folder of a mirror or of recordings)."""
 
 from __future__ import annotations
 
@@ -83,9 +82,8 @@ def write_har(path: Path, total: int, body: int) -> None:
 
 
 def measured(path: Path) -> tuple[float, float, int, int, int]:
-    """Return the fastest import's time and processor time (s), peak memory (bytes), requests, progress
-    reports.
-    """
+    """Import a file RUNS times. Return of the fastest import: wall time and processor time in seconds, peak
+    memory in bytes, and the numbers of requests and of progress reports."""
     best: tuple[float, float, int, int, int] | None = None
     for _ in range(RUNS):
         done = subprocess.run([sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True)
@@ -118,16 +116,10 @@ def main() -> None:
 def row(what: str, path: Path) -> None:
     took, busy, peak, requests, reports = measured(path)
     size = path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*"))
-    cells = (
-        what,
-        f"{size / MB:.1f} MB",
-        requests,
-        f"{took:.2f} s",
-        f"{busy:.2f} s",
-        f"{peak / MB:.0f} MB",
-        reports,
+    times = f"{took:.2f} s | {busy:.2f} s"
+    print(
+        f"| {what} | {size / MB:.1f} MB | {requests} | {times} | {peak / MB:.0f} MB | {reports} |", flush=True
     )
-    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Print how often 95 % intervals contain the true value: of medians, and of changes of medians.
 
-benches/intervals.py [SAMPLES]: simulate this many samples of each size and distribution (default 1,500,
-four minutes). Beside the intervals of fastopen.analysis.statistics stands the BCa bootstrap of scipy.
-"""
+`benches/intervals.py [SAMPLES]` simulates this many samples of each size and distribution (default 1,500,
+four minutes). For comparison, the column BCa has the bootstrap intervals of scipy."""
 
 import sys
 import warnings
@@ -15,7 +14,7 @@ from fastopen.analysis.statistics import change_interval, median_interval
 
 SIZES = (6, 7, 9, 13, 15, 30)
 RNG = np.random.default_rng(5)
-# Draws of a sample of this size, and the true median.
+# A function that draws a sample of a given size, and the true median.
 DISTRIBUTIONS: dict[str, tuple[Callable[[int], np.ndarray], float]] = {
     "normal": (lambda size: RNG.normal(10, 1, size), 10),
     "exponential": (lambda size: 10 + RNG.exponential(1, size), 10 + float(np.log(2))),

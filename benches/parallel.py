@@ -15,29 +15,17 @@ REPEATS = 5
 
 
 def measure(jobs: int) -> tuple[float, dict[str, Any]]:
-    """Run the pages over three RTTs, `jobs` worlds at once. Return wall time in seconds and results."""
+    """Run PAGES with `jobs` worlds at once. Return the wall time in seconds and the results as JSON
+    values."""
     started = time.monotonic()
-    command: list[str | Path] = [
-        FASTOPEN,
-        "run",
-        *PAGES,
-        "--engine",
-        "host",
-        "--repeats",
-        str(REPEATS),
-        "--jobs",
-        str(jobs),
-        "--seed",
-        "1",
-        "--json",
-        "--quiet",
-    ]
+    options = ("--engine", "host", "--repeats", str(REPEATS), "--jobs", str(jobs), "--seed", "1")
+    command: list[str | Path] = [FASTOPEN, "run", *PAGES, *options, "--json", "--quiet"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     return time.monotonic() - started, json.loads(done.stdout)
 
 
 def medians(document: dict[str, Any]) -> dict[tuple[str, ...], float]:
-    """Return the median PLT of each cell in milliseconds."""
+    """Map each cell (page, RTT, transport and cookies) to its median PLT in milliseconds."""
     keys = ("page", "rtt_ms", "transport", "cookies")
     return {tuple(str(cell[key]) for key in keys): cell["plt_ms_median"] for cell in document["cells"]}
 

@@ -1,8 +1,7 @@
 """Run other projects' programs in virtual time: `python benches/programs.py` prints a Markdown table.
 
 Each pair of client and server runs twice, and the outputs are compared. The ratio is virtual time divided by
-real time, which includes the start of the kernel.
-"""
+real time, which includes the start of the kernel."""
 
 import json
 import shutil
@@ -91,7 +90,7 @@ PAIRS: Final = (
 
 
 def main() -> None:
-    """Print the table."""
+    """Run each of PAIRS twice, and print a row for each."""
     print("| programs | same bytes | virtual s | real s | ratio |\n|---|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -137,7 +136,8 @@ def _write(folder: Path) -> None:
 
 
 def _run(server: str, client: str) -> tuple[str, float, float] | None:
-    """Return the output, the virtual time and the real time in seconds; None if a program fails."""
+    """Run a client with a server in virtual time. Return the client's output, and the virtual and the real
+    time in seconds; None if a program fails."""
     options = ["--engine", "virtual", "--rtt", RTT, "--json", "--serve", f"web={server}"]
     asked = [FASTOPEN, "shell", *options, "--", "sh", "-c", client]
     begun = time.monotonic()

@@ -3,8 +3,7 @@
 Run as `.venv/bin/python benches/results_store.py`; needs a kernel of the virtual engine. The loads are real,
 each with 44 requests; a job has three. They are written several times, each time to a new store, and found
 several times. Finding a load includes parsing and checking its record, as when it is read from the world
-program.
-"""
+program."""
 
 import os
 import subprocess
@@ -25,7 +24,8 @@ COMMAND: Final = "from fastopen.cli import main; main()"
 
 
 def per_load_ms(work: Callable[[int], int]) -> float:
-    """Return milliseconds of processor time for each load, in the fastest round. `work` counts its loads."""
+    """Call `work` with the number of each round. Return the milliseconds of processor time for each load in
+    the fastest round. `work` returns its number of loads."""
     took = []
     for number in range(ROUNDS):
         started = time.process_time()
@@ -35,7 +35,7 @@ def per_load_ms(work: Callable[[int], int]) -> float:
 
 
 def main() -> None:
-    """Fill a store, and print a row for writing and one for finding."""
+    """Fill a store, and print the processor times of writing its loads and of finding them."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         command = [sys.executable, "-c", COMMAND, "run", *ASKED, "--store", str(folder / "store")]

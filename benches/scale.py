@@ -3,8 +3,7 @@
 With `--shards 200`, it writes the run as 200 shards and measures merging them.
 
 The loads are made up, a few for each cell. The store writes the loads of the first and the last repeats as in
-any run. The loads between are copies of the first ones, made in SQL to save time.
-"""
+any run. The loads between are copies of the first ones, made in SQL to save time."""
 
 import argparse
 import json
@@ -34,19 +33,19 @@ REQUESTS: Final = 50
 HOSTS: Final = tuple(f"host{number}.test" for number in range(7))
 VARIANTS: Final = 4
 # Copies the first VARIANTS loads of each cell, in turn, to the repeats between the first and the last ones.
-SAY_AGAIN: Final = f"""
-CREATE TEMP TABLE said AS SELECT loads.*, record_zlib FROM loads JOIN records ON load = number
+COPY_LOADS: Final = f"""
+CREATE TEMP TABLE first AS SELECT loads.*, record_zlib FROM loads JOIN records ON load = number
     WHERE repeat < {VARIANTS};
-CREATE INDEX of_repeat ON said (repeat, cell);
-INSERT INTO loads SELECT NULL, jobs.number, said.id, 1, cell, jobs.repeat, valid, plt_ns, requests,
+CREATE INDEX of_repeat ON first (repeat, cell);
+INSERT INTO loads SELECT NULL, jobs.number, first.id, 1, cell, jobs.repeat, valid, plt_ns, requests,
     connections, syn_data_connections, handshakes_ns, retransmitted, started_unix_ms, invalid
     FROM jobs JOIN cells USING (page, network, setup, engine)
-    JOIN said ON cell = cells.id AND said.repeat = jobs.repeat % {VARIANTS}
+    JOIN first ON cell = cells.id AND first.repeat = jobs.repeat % {VARIANTS}
     WHERE jobs.repeat BETWEEN {VARIANTS} AND (SELECT max(repeat) - {VARIANTS} FROM jobs) ORDER BY jobs.number;
 INSERT INTO records SELECT loads.number, record_zlib
-    FROM loads JOIN said ON said.cell = loads.cell AND said.repeat = loads.repeat % {VARIANTS}
+    FROM loads JOIN first ON first.cell = loads.cell AND first.repeat = loads.repeat % {VARIANTS}
     WHERE loads.repeat >= {VARIANTS} ORDER BY loads.number;
-"""  # noqa: S608  # ours
+"""  # noqa: S608  # our own text
 # Runs a command and prints its wall and processor time and peak memory as the last line of standard error.
 CHILD: Final = """
 import resource, sys, time
@@ -58,7 +57,7 @@ try:
 finally:
     used = resource.getrusage(resource.RUSAGE_SELF)
     took = time.monotonic() - started
-    # ru_maxrss begins with what the process that started this one had.
+    # Not ru_maxrss, which a process inherits from its parent.
     with open("/proc/self/status") as status:
         peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
     sys.stderr.write(f"\\n{took} {used.ru_utime + used.ru_stime} {peak_kib * 1024}\\n")
@@ -86,14 +85,14 @@ def variants(plan: Plan) -> dict[int, Iterator[tuple[LoadRecord, str]]]:
 
 
 def written(folder: Path, loads: int) -> tuple[int, list[float]]:
-    """Write the run. Return its number of loads, and the seconds for each load that the store wrote."""
+    """Write a run of about `loads` loads. Return their number, and the seconds for each written load."""
     plan = made_plan(loads)
     of_cell = variants(plan)
     last = max(planned.repeat for planned in plan.jobs) - VARIANTS
     with RunStore.create(folder, plan, ENVIRONMENT, {}) as store:
         took_s = fill(store, (planned for planned in plan.jobs if planned.repeat < VARIANTS), of_cell)
     with closing(sqlite3.connect(folder / "run.sqlite")) as database:
-        database.executescript(f"BEGIN; {SAY_AGAIN} COMMIT;")
+        database.executescript(f"BEGIN; {COPY_LOADS} COMMIT;")
     with RunStore.resume(folder) as store:
         late = (planned for planned in plan.jobs if planned.repeat > max(last, VARIANTS - 1))
         took_s += fill(store, late, of_cell)
@@ -142,7 +141,7 @@ def measured(*arguments: str) -> tuple[float, float, int]:
 
 
 def print_rows(folder: Path, exports: Sequence[str]) -> None:
-    """Print rows for opening, table, report and exports of the run."""
+    """Print the time and memory that each command which reads the run takes."""
     report = folder / "report.html"
     commands = {
         "opening (`ls`)": ("ls", str(folder)),
@@ -161,9 +160,9 @@ def main() -> None:
     """Write a run, or use an existing one, and print a row for each command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loads", type=int, default=100_000)
-    parser.add_argument("--run", type=Path, help="where the run is kept, or is from last time")
+    parser.add_argument("--run", type=Path, help="folder for the run; an existing run there is used")
     parser.add_argument("--export", action="append", default=[], choices=["parquet", "csv"])
-    parser.add_argument("--shards", type=int, default=0, help="measure merging so many")
+    parser.add_argument("--shards", type=int, default=0, help="write this number of shards, and merge them")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         if asked.shards:

@@ -1,8 +1,7 @@
 """Count the round trips until the first response on a new connection, with and without TLS and TFO.
 
 Run as `.venv/bin/python benches/tls.py`; needs an installed kernel. The counts are exact, because time is
-virtual.
-"""
+virtual."""
 
 import json
 import subprocess
@@ -31,7 +30,7 @@ LOADS: Final = {
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of round trips, with a row for each kind of connection."""
     try:
         kernel = kernels.find(None)
     except MachineError as error:
@@ -47,7 +46,7 @@ def main() -> None:
 
 
 def row(command: list[str], what: str, tls: dict[str, str] | None) -> None:
-    """Run the loads and print a row of the table."""
+    """Run LOADS with the settings `tls` (None: cleartext), and print a row of the table."""
     loads = [{"id": name, **load} for name, load in LOADS.items()]
     if tls is None:
         loads = [

@@ -2,8 +2,7 @@
 
 Run by `make bench`, or as `.venv/bin/python benches/virtual.py`; needs an installed kernel. Wall times are
 medians of repeats. They depend on the machine's other work, so the processor time of the kernel and all its
-processes is printed too. The last column is the sum of page load times divided by wall time.
-"""
+processes is printed too. The last column is the sum of page load times divided by wall time."""
 
 import json
 import os
@@ -44,7 +43,7 @@ class Measured:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure each task, and print a row for each."""
     try:
         kernel = kernels.find(None)
     except MachineError as error:
@@ -69,15 +68,8 @@ def main() -> None:
     for few, many in ((1, 101), (101, 1001)):
         row_of(f"each load between the {few}st and the {many}st", each(growth[few], growth[many], many - few))
     versions(world, core)
-    reproduce: list[str | Path] = [
-        FASTOPEN,
-        "reproduce",
-        "radhakrishnan2011",
-        "--engine",
-        "virtual",
-        "--no-keep",
-        "--json",
-    ]
+    options = ("--engine", "virtual", "--no-keep", "--json")
+    reproduce: list[str | Path] = [FASTOPEN, "reproduce", "radhakrishnan2011", *options]
     paper = [measured(reproduce, "", plts_of_results) for _ in range(REPEATS)]
     row_of("the paper's experiment, 36 loads, with the command's own start", middle(paper))
 
@@ -112,7 +104,7 @@ def row(what: str, wall_s: float, rest: str = " | ") -> None:
 
 
 def middle(runs: Sequence[Measured]) -> Measured:
-    """Return the median of each time."""
+    """Return the median of each time over several runs."""
     return Measured(
         wall=statistics.median(run.wall for run in runs),
         cpu=statistics.median(run.cpu for run in runs),
@@ -166,9 +158,8 @@ def plts_of_records(lines: Sequence[str]) -> float:
 
 
 def plts_of_results(lines: Sequence[str]) -> float:
-    """Return the sum of page load times in a results document in seconds, with its cell's median for each
-    load.
-    """
+    """Return the sum of page load times in a results document, in seconds. Each load counts with the median
+    of its cell."""
     cells = json.loads("".join(lines))["cells"]
     return sum(float(cell["plt_ms_median"]) * int(cell["loads"]) for cell in cells) / 1e3
 
@@ -180,8 +171,7 @@ def measured(
     core: int | None = None,
 ) -> Measured:
     """Run a command with `text` on its standard input, on this `core` if it is given. Return its times.
-    `plts` computes the sum of page load times from the lines of output.
-    """
+    `plts` computes the sum of page load times from the lines of output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     first = 0.0

@@ -2,8 +2,7 @@
 
 Run as `.venv/bin/python benches/workers.py`; needs Dask (`pip install distributed`) and a kernel of the
 virtual engine. For comparison, the same run is first done on this machine with two kernels at once. Processor
-times include all processes that have ended, except kernels that a killed worker left behind.
-"""
+times include all processes that have ended, except kernels that a killed worker left behind."""
 
 import argparse
 import os
@@ -28,7 +27,7 @@ def processor_s() -> float:
 
 
 def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
-    """Do the run with these options. Return the seconds that it took."""
+    """Run `page` with NETWORK and these `options`, and keep the run in `folder`. Return the seconds."""
     sys.argv = ["fastopen", "run", page, *NETWORK, "-n", str(repeats), "--json", "-q", "-o", str(folder)]
     sys.argv += options
     started = time.monotonic()
@@ -41,17 +40,18 @@ def timed(folder: Path, page: str, repeats: int, *options: str) -> float:
 
 
 def records(folder: Path) -> tuple[int, dict[tuple[str, str], bytes]]:
-    """Return the number of attempts of a run, and its records by job and load."""
+    """Return a run's number of attempts at loads, and its JSON records by ids of job and load."""
     with RunStore.open(folder) as run:
         return run.attempts_done(), {(r.job, r.load): run.load_json(r.job, r.load) for r in run.loads()}
 
 
 def main() -> None:
-    """Do both runs. Print their times, and if their records are the same."""
+    """Run the experiment on this machine and on the workers. Print both times, and if the records are
+    equal."""
     from distributed import Client, LocalCluster
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--page", default="example", help="its name, or a file of it")
+    parser.add_argument("--page", default="example", help="a packaged page or a file")
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--kills", type=int, default=5)
     asked = parser.parse_args()

@@ -2,8 +2,7 @@
 """Check the licence and source of each crate in Cargo.lock, and that no crate is listed in two versions.
 
 This script replaces cargo-deny, which no distribution packages and whose compilation takes longer than all
-tests (docs/decisions/dependencies.md).
-"""
+tests (docs/decisions/dependencies.md)."""
 
 import json
 import subprocess
@@ -52,7 +51,7 @@ def faults(packages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the faults. Return the exit status."""
+    """Print the faults of all crates in Cargo.lock. Return the exit status: 1 if there is a fault."""
     command = ["cargo", "metadata", "--format-version=1", "--locked"]
     packages = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["packages"]
     found = [*faults(packages)]

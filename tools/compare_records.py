@@ -9,8 +9,7 @@ kernel of the virtual engine. The kept record of each load is compared, without 
 with RENAMED keys under their new names. Prints the first difference of up to three loads of each job; exit
 status 1 if any record differs. With --digest, it runs only one checkout and prints a digest of the records of
 each job. Compare these with the digests of another machine, whose compiler built a different kernel and
-program.
-"""
+program."""
 
 import hashlib
 import json
@@ -82,7 +81,7 @@ def main() -> int:
 
 
 def print_digests(checkout: Path, names: Iterable[str]) -> int:
-    """Print a digest of each job's records with a checkout. Return the exit status."""
+    """Print a digest of a checkout's records for each of JOBS in `names`. Return the exit status 0."""
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             made = records(checkout, name, Path(folder))
@@ -92,7 +91,7 @@ def print_digests(checkout: Path, names: Iterable[str]) -> int:
 
 
 def records(checkout: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Run the job `name` with a checkout. Return its records by `JOB LOAD`, the IDs of job and load."""
+    """Run JOBS[name] with a checkout. Map `JOB LOAD`, the ids of job and load, to the `stable` record."""
     kept = folder / checkout.resolve().name
     arguments = [
         word.format(host=first_foreign_host(checkout)) if "{host}" in word else word for word in JOBS[name]

@@ -291,8 +291,7 @@ def job_cases() -> str:
     Changes are `set`, `remove`, `length` (repeat a list's last element up to this length) and `text` (write
     the first part, and then the second part this number of times). `refused` is null if the changed job is
     valid, `schema` if the schema refuses it, or `rule` if the schema cannot express the fault. If a case uses
-    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys.
-    """
+    an invalid word of an enum or an invalid key of an object, `known` has the valid words or keys."""
     schema = json.loads(job_schema())
     golden = _golden("job")
     changes = [*_changes(schema, schema, golden, ""), *({"change": one} for one in _related())]
@@ -376,7 +375,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, Any]:
 
 
 def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield changes of an object's values. `within` is True if the new value is in the bounds of its key."""
+    """Yield cases that each change one value of an object. `within`: True if the schema allows the value."""
     for key, of_key in model.get("properties", {}).items():
         at = f"{pointer}/{key}"
         for one, within, known in _values(_options(schema, of_key)):
@@ -390,7 +389,7 @@ def _changes(schema: Json, model: Json, value: Any, pointer: str) -> Iterator[Js
 
 
 def _inside(schema: Json, of_key: Json, value: Any, pointer: str) -> Iterator[Json]:
-    """Yield the changes inside a value, if it is a list or an object."""
+    """Yield the cases of `_changes` for the parts of a value; none if it is neither a list nor an object."""
     for option in _options(schema, of_key):
         if isinstance(value, list) and value and "items" in option:
             element = ELEMENT.get(pointer, 0)

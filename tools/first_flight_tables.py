@@ -33,7 +33,7 @@ Cells = Mapping[tuple[float, float], Mapping[str, Mapping[FirstFlight, float]]]
 
 
 def cells_of(documents: Sequence[Mapping[str, Any]]) -> Cells:
-    """Return median page load times in ms, by RTT in ms and loss, then by page, then by first flight."""
+    """Return median page load times in ms by RTT in ms and loss, then by page, then by first flight."""
     found: dict[tuple[float, float], dict[str, dict[FirstFlight, float]]] = {}
     for cell in chain.from_iterable(document["cells"] for document in documents):
         if cell["plt_ms_median"] is not None:
@@ -50,19 +50,15 @@ def times_table(of_pages: Mapping[str, Mapping[FirstFlight, float]]) -> Iterator
     for page, times in of_pages.items():
         best = min(times[one] for one in flights if one in times)
         shown = [f"{times[one] / 1000:.2f}" if one in times else MISSING for one in flights]
-        yield _row(
-            [
-                page,
-                *(
-                    f"**{text}**" if times.get(one) == best else text
-                    for one, text in zip(flights, shown, strict=True)
-                ),
-            ]
+        texts = (
+            f"**{text}**" if times.get(one) == best else text
+            for one, text in zip(flights, shown, strict=True)
         )
+        yield _row([page, *texts])
 
 
 def savings_table(cells: Cells, loss: float) -> Iterator[str]:
-    """Yield the lines of a table of savings over full handshakes without TFO: median and range in percent."""
+    """Yield the lines of a table of savings: median and range in % of a full handshake's time without TFO."""
     by_rtt = {rtt: of_pages for (rtt, lost), of_pages in sorted(cells.items()) if lost == loss}
     yield _row(["HTTP", "first flight", *(f"{rtt:g} ms" for rtt in by_rtt)])
     yield "|---|---|" + "---:|" * len(by_rtt)

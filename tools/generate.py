@@ -5,8 +5,7 @@
     .venv/bin/python tools/generate.py --check   # names these files; exit status 1 if there are any
 
 An entry of OUTPUTS is a whole file, or the part between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
-Documents have the figures of docs/facts.toml between `<!--fact:NAME-->` and `<!--/-->`.
-"""
+Documents have the figures of docs/facts.toml between `<!--fact:NAME-->` and `<!--/-->`."""
 
 import re
 import sys
@@ -75,7 +74,7 @@ def with_facts(text: str, facts: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Write or check the files. Return the exit status."""
+    """Write files that are out of date, or list them with --check. Return 1 if --check finds any, else 0."""
     check = sys.argv[1:] == ["--check"]
     stale: list[str] = []
     texts: dict[str, str] = {}

@@ -2,8 +2,7 @@
 
 The program needs this machine's version of the C library, unless FASTOPEN_RELEASE names the folder that
 `make release` filled with a program for older versions, manual pages and completions. An editable install
-contains no program; the engine then uses the checkout's `target/release`.
-"""
+contains no program; the engine then uses the checkout's `target/release`."""
 
 import os
 import shutil
@@ -22,7 +21,7 @@ class WorldProgramHook(BuildHookInterface[Any]):
     """Build `fastopen-world` and set the wheel's platform tag."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add files and tag to a wheel, called by hatchling. `version` is "editable" or "standard"."""
+        """Add program and platform tag to a wheel, unless `version` is "editable". Called by hatchling."""
         if version == "editable":
             return
         named = os.environ.get(RELEASE_VARIABLE)

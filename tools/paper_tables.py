@@ -4,8 +4,7 @@ They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
 tools/paper_tables.py [NAME...]: update these experiments, or all, which took 11 minutes on two cores.
 tools/paper_tables.py --print NAME: print the part of this experiment instead.
-tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead.
-"""
+tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead."""
 
 import re
 import sys
@@ -25,7 +24,7 @@ TABLES = DOCS / "measurements" / "published-tables.md"
 
 
 def section(found: Explained) -> Iterator[str]:
-    """Yield the lines of an experiment's part of the documents."""
+    """Yield the lines of an experiment's part of the documents: tables and sentences on its rigs."""
     cells, *others = explained_grids(found)
     # The table's title is left out, because the document has its own heading.
     yield from [*table(cells)][1:]
@@ -69,7 +68,7 @@ def with_row(text: str, found: Explained) -> str:
 
 
 def searched(names: list[str]) -> Iterator[Explained]:
-    """Yield the result of a search of rigs for each named experiment, or for all that declare rigs."""
+    """Search the rigs of each named experiment, or of all that declare rigs, and yield the results."""
     for name in packaged_experiments():
         try:
             space = load_rigs(name)

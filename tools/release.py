@@ -2,8 +2,7 @@
 """Build a release in dist/: two wheels, the source distribution, SBOMs, checksums (docs/dev/release.md).
 
 `tools/release.py TOOLS`, where TOOLS is an environment with the packages in release-requirements.txt.
-fastopen itself is imported from the checkout. dist/ is only replaced after everything is made and checked.
-"""
+fastopen itself is imported from the checkout. dist/ is only replaced after everything is made and checked."""
 
 import hashlib
 import os
@@ -38,7 +37,8 @@ def main() -> int:
     try:
         kernel = kernels.find()
         if is_outdated(kernel):
-            raise MachineError(f"the kernel {kernel.name} is of another recipe", "fastopen kernel build")
+            message = f"the kernel {kernel.name} was built by another version of fastopen"
+            raise MachineError(message, "fastopen kernel build")
         with tempfile.TemporaryDirectory(prefix="fastopen-release-") as folder:
             _release(tools, Path(folder), kernel.path.parent)
     except MachineError as error:
@@ -92,12 +92,12 @@ def check_wheel(tools: Path, wheel: Path) -> None:
     real = re.search(r"manylinux_(\d+)_(\d+)", found[1] if found else "")
     if tagged is None or real is None:
         raise MachineError(f"{wheel.name}: auditwheel finds no manylinux in it: {' '.join(shown.split())}")
-    needs, says = ((int(one[1]), int(one[2])) for one in (real, tagged))
-    if needs > says or says > GLIBC_MAX:
-        newest = max(needs, says)
+    needed, promised = ((int(one[1]), int(one[2])) for one in (real, tagged))
+    if needed > promised or promised > GLIBC_MAX:
+        newest = max(needed, promised)
         message = f"{wheel.name} needs glibc {newest[0]}.{newest[1]}, which is newer than 2021's"
         raise MachineError(message, "build the kernel on Debian 12: sudo tools/fresh-machine --debian 12")
-    print(f"{wheel.name}: auditwheel says {found[1] if found else ''}", file=sys.stderr)
+    print(f"{wheel.name}: auditwheel reports {found[1] if found else ''}", file=sys.stderr)
 
 
 def checksums(folder: Path) -> str:

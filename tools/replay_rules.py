@@ -4,8 +4,7 @@
     .venv/bin/python tools/replay_rules.py FILE.har...
 
 Prints Markdown: the median, mean and worst error over all pages, and the median over the pages of each half
-of the files (every other file), to show if a rule helps only one half.
-"""
+of the files (every other file), to show if a rule helps only one half."""
 
 import sys
 from collections.abc import Sequence
@@ -43,7 +42,8 @@ VARIANTS: dict[str, Rules] = {
 
 
 def main(files: Sequence[str]) -> int:
-    """Print the table, without files whose pages cannot be replayed. Return the exit status."""
+    """Print a row of errors for each of VARIANTS, without pages that cannot be replayed. Return the exit
+    status."""
     try:
         of_file = [load_pages([file]) for file in files]
         half = {one.page.name: number % 2 for number, pages in enumerate(of_file) for one in pages}

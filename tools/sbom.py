@@ -3,8 +3,7 @@
 
 `program`: the crates that cargo links into the program, and the Python packages that the wheel needs, in the
 versions that are tested together. `kernel`: the kernel's source package, according to the kernel's MANIFEST.
-This tool needs the packages in tools/release-requirements.txt.
-"""
+This tool needs the packages in tools/release-requirements.txt."""
 
 import json
 import re
@@ -31,7 +30,7 @@ LICENCE: Final = "MIT OR Apache-2.0"
 
 
 def main() -> int:
-    """Write the SBOM. Return the exit status."""
+    """Write the SBOM. Return the exit status: 1 if it is invalid."""
     kind, version, output, *rest = sys.argv[1:]
     bom = kernel_bom(version, Path(rest[0])) if kind == "kernel" else program_bom(version)
     text = JsonV1Dot6(bom).output_as_string(indent=2)
@@ -49,7 +48,7 @@ def program_bom(version: str) -> Bom:
 
 
 def kernel_bom(version: str, manifest: Path) -> Bom:
-    """Return the SBOM of the wheel `fastopen-kernel`."""
+    """Return the SBOM of the wheel `fastopen-kernel`, which contains the kernel of this manifest."""
     known = json.loads(manifest.read_text(encoding="utf-8"))
     root = _component("fastopen-kernel", version, "pypi", "GPL-2.0-only")
     linux = Component(

@@ -6,8 +6,7 @@
 The sections of docs/README.md become the site's navigation. All documents that can be reached from it by
 links are copied to build/docs-source and built by Sphinx; warnings are errors. Then the links of all pages
 are checked, and no page may load anything from another site. Faults are printed with their places; the exit
-status is then 1.
-"""
+status is then 1."""
 
 import re
 import shutil
@@ -70,17 +69,17 @@ def gathered() -> tuple[list[Path], list[str]]:
         for number, target in linked(document):
             if not target.is_file() or not target.is_relative_to(ROOT):
                 place = f"{document.relative_to(ROOT)}:{number}"
-                faults.append(f"{place}: leads to no file of the project: {target.name}")
+                faults.append(f"{place}: links to a file that the project does not have: {target.name}")
             elif target not in found:
                 found.add(target)
                 waiting += [target] if target.suffix == ".md" else []
     unreached = {*ROOT.glob("docs/**/*.md")} - found
-    faults += [f"{path.relative_to(ROOT)}: {FRONT} does not lead to it" for path in sorted(unreached)]
+    faults += [f"{path.relative_to(ROOT)}: no links lead here from {FRONT}" for path in sorted(unreached)]
     return sorted(found), faults
 
 
 def navigation(text: str, name: str) -> str:
-    """Add hidden tables of contents to a document of LISTS. Each section becomes a caption."""
+    """Return the text, in documents of LISTS with a hidden table of contents for each section."""
     if name not in LISTS:
         return text
     sections = re.split(r"^## (.*)$", text, flags=re.M)
@@ -102,7 +101,7 @@ def docstrings() -> str:
         f".. autoapi{kind}:: {name}" + ("\n   :members:" if kind == "class" else "")
         for kind, name in DOCSTRINGS
     )
-    return "\n## In the code's words\n```{eval-rst}\n" + "\n\n".join(directives) + "\n```\n"
+    return "\n## Reference\n```{eval-rst}\n" + "\n\n".join(directives) + "\n```\n"
 
 
 def gather(files: list[Path]) -> None:
@@ -131,7 +130,7 @@ def sphinx(source: Path, site: Path) -> int:
 
 
 class Page(HTMLParser):
-    """The links of an HTML page, the URLs that it loads, and the anchors to which others may link."""
+    """The links of an HTML page, the URLs that it loads, and its anchors, to which other pages may link."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -152,19 +151,19 @@ class Page(HTMLParser):
 
 
 def faults_of_page(path: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Yield a message for each link of a page that leads nowhere, and each URL loaded from another site."""
+    """Yield a message for each broken link of a page, and for each URL that it loads from another site."""
     for address in (*pages[path].links, *pages[path].loads):
         parts = urlsplit(address)
         if parts.scheme or parts.netloc:
             if address in pages[path].loads and parts.scheme != "data":
-                yield f"loads from elsewhere: {address}"
+                yield f"loads from another site: {address}"
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         anchor = unquote(parts.fragment)
         # An empty fragment and `top` mean the top of the page (HTML Standard, 7.4.6.4).
         known = target not in pages or anchor in ("", "top") or anchor in pages[target].names
         if not target.is_file() or not known:
-            yield f"leads nowhere: {address}"
+            yield f"broken link: {address}"
 
 
 def faults_of_site(site: Path) -> list[str]:
@@ -177,7 +176,7 @@ def faults_of_site(site: Path) -> list[str]:
     texts = {path: path.read_text(encoding="utf-8") for path in ours if path.suffix in (".html", ".css")}
     pages = {path: Page(text) for path, text in texts.items() if path.suffix == ".html"}
     faults = [
-        (path, f"loads from elsewhere: {address}")
+        (path, f"loads from another site: {address}")
         for path in texts
         for address in STYLE_LOADS.findall(texts[path])
     ]
@@ -193,7 +192,7 @@ def build() -> list[str]:
     gather(files)
     shutil.rmtree(SITE, ignore_errors=True)
     if sphinx(SOURCE, SITE):
-        return ["Sphinx found faults: above"]
+        return ["Sphinx printed warnings or errors, see above"]
     shutil.copytree(RUSTDOC, SITE / "rust", ignore=shutil.ignore_patterns(".lock"))
     (SITE / "index.html").write_text(REDIRECT, encoding="utf-8")
     return faults_of_site(SITE)

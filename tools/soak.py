@@ -1,4 +1,4 @@
-"""Load random pages over random networks in virtual time, and check the verdict on each load.
+"""Load random pages over random networks in virtual time, and check if each load is rightly valid or invalid.
 
 One case of four has an injected fault. These loads must be invalid, all others valid. A load may be
 `incomplete` behind a path that cuts connections, or when queues overflowed until its time limit; such loads
@@ -8,8 +8,7 @@ are counted.
     .venv/bin/python tools/soak.py --case 1234     # one case again, with all its settings
 
 A case is a page, a network and a setup with all its transports, drawn from the seed and its own number.
-Combinations that fastopen refuses are skipped.
-"""
+Combinations that fastopen refuses are skipped."""
 
 import argparse
 import random
@@ -56,7 +55,7 @@ class Case:
     asked: dict[str, str]
 
 
-def page_of(rng: random.Random) -> Page:
+def random_page(rng: random.Random) -> Page:
     """Return a random page: a document and up to 80 other resources on up to 40 hosts, over http or https."""
     hosts = [f"h{number}.test" for number in range(1, 1 + rng.choice((1, 2, 5, 12, 40)))]
     https = rng.choice((0.0, 0.0, 0.5, 1.0))
@@ -116,8 +115,8 @@ def _log(rng: random.Random, low: int, high: int) -> int:
     return int(low * (high / low) ** rng.random() + 0.5)
 
 
-def asked_of(rng: random.Random) -> dict[str, str]:
-    """Return the values of a random network and setup by option, as on the command line."""
+def random_settings(rng: random.Random) -> dict[str, str]:
+    """Return a random network and setup: values by the names of factors, as on the command line."""
 
     def rate() -> str:
         return "none" if rng.random() < 0.2 else f"{_log(rng, 64, 1_000_000)}kbit"
@@ -166,7 +165,7 @@ def cases(seed: int, first: int = 0) -> Iterator[Case]:
     number = first
     while True:
         rng = random.Random(f"{seed} {number}")
-        page, asked = page_of(rng), asked_of(rng)
+        page, asked = random_page(rng), random_settings(rng)
         try:
             experiment = read_asked(asked, COMMAND_LINE).experiment(
                 name="soak", pages=[page.name], seed=number
@@ -181,7 +180,7 @@ def cases(seed: int, first: int = 0) -> Iterator[Case]:
 
 
 def wrong(case: Case, record: LoadRecord) -> list[str]:
-    """Return messages about errors in the verdict on a load; empty if the verdict is correct."""
+    """Return messages about errors in `record.valid` and `record.invalid`; empty if both are correct."""
     if case.job.fault is not None:
         return [f"valid with fault {case.job.fault}"] if record.valid else []
     return [f"{one.kind}: {one.detail}" for one in record.invalid if not _may_end_early(case, record, one)]
@@ -189,8 +188,7 @@ def wrong(case: Case, record: LoadRecord) -> list[str]:
 
 def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
     """Return True if the network explains an incomplete load: the path cuts connections, queues overflowed
-    until the time limit, or packets of a name lookup were lost or waited for too long.
-    """
+    until the time limit, or packets of a name lookup were lost or waited for too long."""
     if reason.kind != InvalidKind.INCOMPLETE or record.link is None:
         return False
     dropped = record.link.down.dropped_queue + record.link.up.dropped_queue
@@ -203,13 +201,13 @@ def _may_end_early(case: Case, record: LoadRecord, reason: Invalid) -> bool:
 
 
 def main() -> int:
-    """Run the soak. Return 1 if a verdict is wrong."""
+    """Run the cases, and print each wrong verdict. Return the exit status: 1 if a verdict is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--loads", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", type=int, help="this one alone")
+    parser.add_argument("--case", type=int, help="number of the only case to run")
     asked = parser.parse_args()
     engine = VirtualEngine(find_program(), kernels.find())
     drawn = cases(asked.seed, asked.case or 0)
@@ -238,7 +236,7 @@ def _counted(done: Counter[str]) -> str:
     explained = (
         f"{done['with a fault']} with a fault, {done['ended early']} incomplete as their network explains"
     )
-    return f"{loads} loads ({explained}): {done['wrong']} judged wrongly"
+    return f"{loads} loads ({explained}): {done['wrong']} wrong verdicts"
 
 
 if __name__ == "__main__":

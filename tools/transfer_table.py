@@ -20,7 +20,8 @@ Cells = dict[tuple[float, str, str], Prediction]
 
 
 def rows(found: Sequence[Prediction]) -> list[str]:
-    """Return a row for each page: times without TFO; errors of times (%) and savings (points) by client."""
+    """Return a row for each page: the measured times without TFO in ms, and for each client the errors of the
+    predicted times in % and of the savings in points. Each cell has values for both networks."""
     of_pages: dict[str, Cells] = {}
     for one in found:
         of_pages.setdefault(one["page"], {})[one["to_rtt_ms"], one["arm"], one["client"]] = one

@@ -38,12 +38,12 @@ def test_everything_that_the_documents_lead_to_is_in_the_site() -> None:
 
 def test_a_link_to_no_file_is_named_with_its_line(project: Callable[[dict[str, str]], Path]) -> None:
     project({"docs/README.md": "# Front\n\n[a](a.md)\n", "docs/a.md": "# A\n\n`[code](c.md)`\n[b](b.md)\n"})
-    assert site.gathered()[1] == ["docs/a.md:4: leads to no file of the project: b.md"]
+    assert site.gathered()[1] == ["docs/a.md:4: links to a file that the project does not have: b.md"]
 
 
 def test_a_document_that_nothing_leads_to_is_named(project: Callable[[dict[str, str]], Path]) -> None:
     project({"docs/README.md": "# Front\n", "docs/decisions/alone.md": "# Alone\n"})
-    assert site.gathered()[1] == ["docs/decisions/alone.md: docs/README.md does not lead to it"]
+    assert site.gathered()[1] == ["docs/decisions/alone.md: no links lead here from docs/README.md"]
 
 
 def test_sections_of_the_list_become_the_navigation() -> None:
@@ -59,16 +59,16 @@ def test_a_document_without_lists_is_left_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("page", "fault"),
     [
-        ('<a href="gone.html">', "page.html: leads nowhere: gone.html"),
-        ('<a href="other.html#gone">', "page.html: leads nowhere: other.html#gone"),
-        ('<a href="#gone">', "page.html: leads nowhere: #gone"),
-        ('<img src="gone.png">', "page.html: leads nowhere: gone.png"),
-        ('<script src="https://cdn.test/a.js">', "page.html: loads from elsewhere: https://cdn.test/a.js"),
-        ('<link href="//cdn.test/a.css">', "page.html: loads from elsewhere: //cdn.test/a.css"),
-        ('<img srcset="//cdn.test/a.png 2x">', "page.html: loads from elsewhere: //cdn.test/a.png"),
+        ('<a href="gone.html">', "page.html: broken link: gone.html"),
+        ('<a href="other.html#gone">', "page.html: broken link: other.html#gone"),
+        ('<a href="#gone">', "page.html: broken link: #gone"),
+        ('<img src="gone.png">', "page.html: broken link: gone.png"),
+        ('<script src="https://cdn.test/a.js">', "page.html: loads from another site: https://cdn.test/a.js"),
+        ('<link href="//cdn.test/a.css">', "page.html: loads from another site: //cdn.test/a.css"),
+        ('<img srcset="//cdn.test/a.png 2x">', "page.html: loads from another site: //cdn.test/a.png"),
         (
             "<style>a { src: url('https://cdn.test/f') }</style>",
-            "page.html: loads from elsewhere: https://cdn.test/f",
+            "page.html: loads from another site: https://cdn.test/f",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path) -> Non
     (tmp_path / "a.css").write_text(
         "@import 'https://cdn.test/b.css';\n.a { background: url(data:image/png,a) }"
     )
-    assert site.faults_of_site(tmp_path) == ["a.css: loads from elsewhere: https://cdn.test/b.css"]
+    assert site.faults_of_site(tmp_path) == ["a.css: loads from another site: https://cdn.test/b.css"]
 
 
 def test_a_sound_page_has_no_fault(tmp_path: Path) -> None:

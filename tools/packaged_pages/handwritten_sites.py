@@ -1,7 +1,6 @@
 """Describe the sites of three student reports: number of resources, types, third parties.
 
-Each site lists the report's facts and the assumptions separately; both become notes of its page.
-"""
+Each site lists the report's facts and the assumptions separately; both become notes of its page."""
 
 from __future__ import annotations
 

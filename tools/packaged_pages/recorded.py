@@ -14,7 +14,7 @@ from fastopen.pages.model import Page, write_page
 from packaged_pages.shorter import without_query
 
 
-def facts_of(page: Page) -> Page:
+def without_queries(page: Page) -> Page:
     """Return the page without the queries of its URLs. Sizes of request headers still include the queries."""
     resources = tuple(
         one.model_copy(
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     try:
         for imported in load_pages([Path(file) for file in files]):
             path = Path(out) / f"{imported.page.name}.page.json"
-            write_page(facts_of(imported.page), path)
+            write_page(without_queries(imported.page), path)
             print(path)
     except InputError as error:
         print(error, file=sys.stderr)

@@ -3,8 +3,7 @@
 Origins always sign with ECDSA P-256. A kind only sets a size: the chain is padded to the size that it would
 have with keys, signatures and timestamps of this kind. CertificateVerify always has an ECDSA signature. If
 the kind's signature would be larger, the difference is added to the chain. The messages Certificate and
-CertificateVerify are in one flight, so the flight has the exact size.
-"""
+CertificateVerify are in one flight, so the flight has the exact size."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, get_args
@@ -39,7 +38,7 @@ SLH_DSA_128S: Final = Algorithm(32, 7856, "FIPS 205 table 2")
 
 
 def _chain(keys: Algorithm, timestamps: Algorithm) -> int:
-    """Return the bytes of a leaf certificate with two timestamps and of its intermediate. Adds the bytes by
+    """Return the bytes of a leaf certificate with two timestamps and of its intermediate, plus the bytes by
     which a signature of `keys` in CertificateVerify is longer than the ECDSA signature that is sent."""
     signatures = 3 * keys.signature_bytes + 2 * timestamps.signature_bytes - ECDSA.signature_bytes
     return STRUCTURE_BYTES + 2 * keys.public_key_bytes + signatures

@@ -120,7 +120,7 @@ class Client(Part):
         return client_type(self.kind, self.label)
 
     @model_validator(mode="after")
-    def _the_client_can_do_it(self) -> Self:
+    def _settings_are_supported(self) -> Self:
         if (self.kind == COMMAND.kind) != (self.command is not None):
             raise ValueError("command needs the kind command, and the kind command needs it")
         if self.command and not self.command[0]:

@@ -2,8 +2,7 @@
 checking a client's name.
 
 To add a command-line tool, add an entry to _TOOLS. The capabilities that the world program needs are in
-crates/contract/src/client.rs.
-"""
+crates/contract/src/client.rs."""
 
 import shutil
 from collections.abc import Mapping
@@ -65,7 +64,7 @@ class ClientType:
     package: str = ""
     """The Debian package of the program."""
     http_words: Mapping[str, str] = field(default_factory=dict)
-    """Maps HTTP versions to the texts that replace HTTP in `command_line`, if not the versions themselves."""
+    """Maps HTTP versions to the words that replace HTTP in `command_line`, by default the versions."""
     http_features: Mapping[str, str] = field(default_factory=dict)
     """Maps each HTTP version that some builds of the client do not support to the feature name that
     `--version` prints if the build supports it."""
@@ -184,7 +183,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Return the type of a tool, whose label is also the name of its program and usually of its package."""
+    """Return a tool's type. `label` is also its program's name, and by default its package's."""
     usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 

@@ -1,8 +1,7 @@
 """Define a job for the world program: one world, and the loads to run in it.
 
 These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
-that Python and Rust are tested against, and the tables of docs/dev/contract.md.
-"""
+that Python and Rust are tested against, and the tables of docs/dev/contract.md."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -143,7 +142,7 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
-    def _hosts_are_the_pages(self) -> Self:
+    def _named_hosts_exist(self) -> Self:
         known = set(self.page.hosts())
         for place, named in (
             ("network.host_extra_rtt_us", self.network.host_extra_rtt_us),
@@ -167,7 +166,7 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
-    def _loads_can_be_made(self) -> Self:
+    def _loads_are_possible(self) -> Self:
         if self.origins.http == "recorded":
             raise ValueError("origins.http: a job names the version of each host")
         for number, load in enumerate(self.loads):

@@ -15,9 +15,7 @@ TRACE_MAX_MS: Final = 24 * 60 * 60 * 1000
 # Paths that break QUIC and let TCP pass.
 QUIC_PATHS: Final = ("block-udp", "limit-udp", "drop-0rtt", "delay-initial", "rebind", "drop-large-udp")
 # Paths that break connections whose ClientHello takes several packets.
-LARGE_HELLO_PATHS: Final = (
-    *("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp"),
-)
+LARGE_HELLO_PATHS: Final = ("drop-split-hello", "rst-split-hello", "stall-second-segment", "drop-large-udp")
 Ip = Literal["4", "6", "4+6"]
 # Sizes of IP headers without options and extensions (RFC 791 section 3.1, RFC 8200 section 3). With both
 # versions, clients prefer IPv6 (RFC 6724 section 2.1).

@@ -76,7 +76,7 @@ class Origins(Part):
 
     @property
     def versions(self) -> list[Http]:
-        """Return the versions that hosts speak, the newest first."""
+        """Return the versions of HTTP that any host speaks, the newest first."""
         hosts: dict[Http, list[str]] = {"2": self.http2_hosts, "3": self.http3_hosts}
         named: Http = "1.1" if self.http == "recorded" else self.http
         return sorted({named, *(version for version in hosts if hosts[version])}, reverse=True)
@@ -106,7 +106,7 @@ class Origins(Part):
         return self.http == "3"
 
     def without(self, version: str) -> str:
-        """Return a remedy that avoids this version of HTTP, or the hosts that speak it."""
+        """Return the option that avoids this version of HTTP, for the remedy of an error: `--http=1.1`."""
         return "--http=1.1" if self.http == version else f"drop --http{version}-hosts"
 
     @property

@@ -2,8 +2,7 @@
 
 Unknown keys are ignored, because a newer program with the same contract version may add some. Known keys are
 validated strictly. Field names of older contracts must stay readable, because kept runs use them. As for
-jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models.
-"""
+jobs, tools/generate.py makes the JSON schema and the tables in docs/dev/contract.md from these models."""
 
 from functools import cache
 from typing import Annotated, Literal
@@ -274,8 +273,8 @@ class ContractError(RecordError):
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse a line of the program's output. Raises RecordError, and its subclass
-    ContractError if the program speaks another version of the contract."""
+    """Parse a line of the world program's output. Raises RecordError if the line violates the contract, and
+    its subclass ContractError if the program speaks another version of the contract."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

@@ -17,14 +17,14 @@ Bodies = Mapping[str, Mapping[int, bytes]]
 
 
 def bodies_digests(bodies: Bodies) -> dict[str, str]:
-    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Omit pages without
-    bodies."""
+    """Map the name of each page to the SHA-256 of its recorded bodies and response heads. Pages without
+    recorded bodies have no key."""
     return {page: bodies_digest(of_page) for page, of_page in bodies.items() if of_page}
 
 
 @dataclass(frozen=True)
 class JobStarted:
-    """The start of the world of a job. `attempt` counts from 1."""
+    """The start of a job's world. `attempt` counts the worlds that were started for the job, from 1."""
 
     job: str
     attempt: int
@@ -88,7 +88,7 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """A runner of jobs. When the generator of `run` is closed or raises, the processes it started end."""
+    """A runner of jobs. When the generator of `run` is closed or raises, the engine ends its processes."""
 
     @property
     def parallel(self) -> int:

@@ -61,8 +61,8 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each command line to the SHA-256 of its program and of the files it names. Raises MachineError if a
-    program is not found."""
+    """Map each external server's command line to the SHA-256 of its program and of the files that it names.
+    Skip None. Raises MachineError if a program is not found."""
     described = {}
     for words in servers:
         if words is not None:
@@ -81,26 +81,28 @@ def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
             continue
         program = program_of(client)
         # An unknown program may do anything when called with --version.
-        described[client.label] = _version(program)[0] if known else f"{program}, sha256 {sha256_of(program)}"
+        about = _version_lines(program)[0] if known else f"{program}, sha256 {sha256_of(program)}"
+        described[client.label] = about
     return described
 
 
 def check_versions(client: Client, versions: Iterable[str]) -> None:
     """Raise MachineError if the client's program was built without support for one of the HTTP versions."""
-    needed = {one: client.type.http_features[one] for one in versions if one in client.type.http_features}
+    features = client.type.http_features
+    needed = {version: features[version] for version in versions if version in features}
     if not needed:
         return
     program = program_of(client)
-    named, *said = _version(program)
-    short = named.partition(" (")[0]
+    first_line, *further_lines = _version_lines(program)
+    short = first_line.partition(" (")[0]
     for version, feature in needed.items():
-        if feature not in " ".join(said).split():
+        if feature not in " ".join(further_lines).split():
             message = f"client {client.label}: {program} does not speak HTTP/{version} ({short})"
             remedy = f"install one whose --version names {feature}, or use another version of HTTP"
             raise MachineError(message, remedy)
 
 
-def _version(program: Path) -> list[str]:
+def _version_lines(program: Path) -> list[str]:
     try:
         done = output_of([str(program), "--version"], VERSION_TIMEOUT_S)
     except OSError as error:

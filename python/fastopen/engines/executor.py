@@ -52,8 +52,8 @@ class _Submitted:
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
-        """Return the tasks that repeat this lost task: one for each half of its jobs, or one for its only
-        job. Return no task if LOSSES workers were lost while they ran only this job."""
+        """Return the tasks to submit after this task was lost: one for each half of its jobs, or one for its
+        only job. Return no task if LOSSES workers were lost while they ran only this job."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
@@ -61,11 +61,11 @@ class _Submitted:
 
 
 class ExecutorEngine:
-    """An engine that runs virtual jobs as tasks of an executor, which the caller shuts down."""
+    """An engine that runs jobs in virtual time as tasks of an executor, which the caller shuts down."""
 
     def __init__(self, executor: Executor, maker: Maker, parallel: int | None = None) -> None:
-        """Create an engine that runs `parallel` tasks at once. By default, there are as many tasks as workers
-        of the executor, or if their number is unknown, as cores of this machine."""
+        """Create an engine that runs `parallel` tasks at once. The default is the executor's number of
+        workers, or if that is unknown, this machine's number of cores."""
         known = getattr(executor, "_max_workers", None)
         self.parallel: int = parallel or (known if isinstance(known, int) else os.cpu_count() or 1)
         self.tasks_lost = 0
@@ -113,7 +113,7 @@ class ExecutorEngine:
             message = "recorded bodies are not sent to workers"
             raise InputError(message, f"page {jobs[0].page.name}", "run it on this machine")
         try:
-            return self._executor.submit(do, [job.model_dump_json() for job in jobs], self._maker)
+            return self._executor.submit(run_task, [job.model_dump_json() for job in jobs], self._maker)
         except RuntimeError as error:  # BrokenExecutor, or the executor is shut down
             raise _lost(error) from None
 
@@ -141,7 +141,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a task returned, except the first start of a job, which was reported earlier."""
+    """Yield the engine's event for `sent`, except a job's first start, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)
@@ -155,11 +155,11 @@ def _event(sent: Sent) -> Iterator[Event]:
 _turn = itertools.count(os.getpid())
 
 
-def do(jobs: Sequence[str], maker: Maker) -> list[Sent]:
-    """Run a task's jobs, given as JSON texts, on this worker. Raises MachineError if the worker has another
-    program or kernel than `maker`."""
+def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
+    """Run a task's jobs, given as JSON texts, on this worker, and return their events. Raises MachineError if
+    the worker does not have the program and kernel of `maker`."""
     try:
-        program, kernel = _own(maker)
+        program, kernel = _program_and_kernel(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))
         with closing(engine.run_together([list(map(Job.model_validate_json, jobs))], {})) as events:
             return [
@@ -173,7 +173,8 @@ def do(jobs: Sequence[str], maker: Maker) -> list[Sent]:
         raise MachineError(f"{worker}: {error.message}", error.remedy) from None
 
 
-def _own(maker: Maker) -> tuple[Path, Kernel]:
+def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
+    """Return this worker's program and kernel. Raises MachineError if they are not those of `maker`."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

@@ -27,7 +27,7 @@ CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """Return the number of worlds with these clients that can run at once without changing the results."""
+    """Return the number of worlds with such clients that can run at once here without changing results."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
@@ -50,7 +50,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in one process. If the process dies, another one runs the remaining jobs."""
+        """Run each batch of jobs in one process. If it fails, another process runs the jobs not yet begun."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -106,7 +106,7 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Start a world program for jobs. Raises MachineError."""
+        """Start a world program that runs the jobs. Raises MachineError if a program is missing."""
 
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
@@ -121,12 +121,12 @@ class _Worlds(Closing):
             pidfd = os.pidfd_open(world.process.pid)
             self._running[pidfd] = world
         if self._cores:
-            self._put_on_a_core(world)
+            self._bind_to_core(world)
         for descriptor in (pidfd, world.stdout, world.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
-    def _put_on_a_core(self, world: WorldProcess) -> None:
-        """Put a world on the core with the fewest worlds. Processes that the world starts stay there."""
+    def _bind_to_core(self, world: WorldProcess) -> None:
+        """Bind a world's process, and so the processes that it starts, to the core with the fewest worlds."""
         used = Counter(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
         # If this process may not use the core any more, the world runs on any core.
@@ -134,8 +134,8 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait for output, the exit of a world, the deadline of a world, or `deadline`. Return the new
-        events, and the worlds that ended or had to be killed. These worlds are closed."""
+        """Wait until a world writes, exits or misses its own deadline, or until `deadline` (time.monotonic).
+        Return the new events, and the worlds that ended or had to be killed. These worlds are closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -187,7 +187,7 @@ class _Worlds(Closing):
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """Yield the last events of a job whose world ended. Raises InputError or MachineError to stop the run."""
+    """Yield the last events of a job whose world ended. Raise the program's InputError or MachineError."""
     error = world.error
     if error is not None and error.fault == "input":
         raise InputError(error.message, f"job {world.job.id}", error.remedy)
@@ -197,7 +197,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the last events of a job: an invalid load for each load in `missing`, and the end of the job."""
+    """Yield the last events of a job: an invalid load for each id in `missing`, and the end of the job."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

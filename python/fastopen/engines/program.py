@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the program's path: FASTOPEN_WORLD, or else in wheel or checkout. Raises MachineError."""
+    """Return the path in FASTOPEN_WORLD, or else in wheel or checkout. Raises MachineError if missing."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -34,12 +34,12 @@ def find_program() -> Path:
 
 
 def program_version(program: Path) -> str:
-    """Return the output of `fastopen-world --version` without the name. Raises MachineError."""
+    """Return the version that `fastopen-world --version` prints. Raises MachineError if the program fails."""
     return _ask(program, "--version").strip().removeprefix(NAME).strip()
 
 
 def program_digest(program: Path) -> str:
-    """Return the SHA-256 of the program's file. Raises MachineError."""
+    """Return the SHA-256 of the program's file in hexadecimal. Raises MachineError if it cannot be read."""
     try:
         return sha256_of(program)
     except OSError as error:
@@ -47,7 +47,8 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """Run `--check`. Return the `name`, `ok`, `detail` and `remedy` of each check. Raises MachineError."""
+    """Let `fastopen-world --check` test if this machine can run worlds. Return the `name`, `ok`, `detail` and
+    `remedy` of each check, also of failed ones. Raises MachineError if the program prints no results."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]

@@ -77,19 +77,17 @@ class FolderFiles:
             raise
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise DamagedResultError("no file")
+                raise DamagedResultError("not a regular file")
             return file.read(limit)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a new file atomically and return True; return False if the file exists already.
-
-        `os.link` is atomic on local disks and on NFS."""
+        """Write a new file atomically and return True; return False if the file exists already."""
         path = self._path(name)
         if path.exists():
             return False
-        new = self._written(path, data)
+        new = self._temporary(path, data)
         try:
-            os.link(new, path)
+            os.link(new, path)  # atomic on local disks and on NFS
         except FileExistsError:
             return False
         except PermissionError:  # a file system without hard links
@@ -102,9 +100,9 @@ class FolderFiles:
     def replace(self, name: str, data: bytes) -> None:
         """Write a file atomically, and replace it if it exists."""
         path = self._path(name)
-        os.replace(self._written(path, data), path)
+        os.replace(self._temporary(path, data), path)
 
-    def _written(self, path: Path, data: bytes) -> Path:
+    def _temporary(self, path: Path, data: bytes) -> Path:
         new = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -122,8 +120,8 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the files in folders whose names have FOLDER_NAME_CHARS characters. Links are skipped,
-        because they may lead out of the store."""
+        """Yield the results in the store: the files in folders whose names have FOLDER_NAME_CHARS characters.
+        Skip folders that are links, because they may lead out of the store."""
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
@@ -135,7 +133,8 @@ class FolderFiles:
                             yield KeptFile(f"{folder.name}/{entry.name}", found.st_size, found.st_mtime)
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder of the store, by default its top; empty if it does not exist."""
+        """Return the names of files and folders in `folder`, by default at the top of the store. Return [] if
+        `folder` does not exist."""
         try:
             return os.listdir(self.folder / folder)
         except FileNotFoundError:
@@ -150,7 +149,7 @@ class RemoteFiles:
     same content."""
 
     def __init__(self, url: str) -> None:
-        """Open the URL. Raises InputError, MachineError."""
+        """Open a URL. Raises InputError if its protocol is unknown, MachineError if it cannot be reached."""
         try:
             import fsspec
 

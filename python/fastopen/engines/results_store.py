@@ -62,13 +62,13 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job: the records of its world and loads, shortened by `without_name`."""
+    """A stored result of a job: the records of its world and loads, shortened by `without_job_id`."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
     decided_by: tuple[str, ...]
-    """The inputs that determine the result: `Maker.text()`, the digest of the recorded bodies, and the job as
-    JSON without its id."""
+    """The three inputs that determine the result: `Maker.text()`, the digest of the recorded bodies, and the
+    job as JSON without its id."""
     records: tuple[str, ...]
 
     @property
@@ -85,7 +85,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """Return the number of characters of the result."""
+        """Return the number of characters of the unpacked result."""
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
@@ -97,22 +97,22 @@ class Result:
 
     @classmethod
     def unpacked(cls, data: bytes) -> Self:
-        """Read a result from the content of a file. Raises DamagedResultError."""
+        """Parse the content of a result's file. Raises DamagedResultError if it is damaged."""
         maker, digest, decided, records = read_head(data)
         body = data[data.index(b"\n") + 1 :]
         if hashlib.sha256(body).hexdigest() != digest:
-            raise DamagedResultError("cut short or changed")
+            raise DamagedResultError("was cut short or changed")
         try:
             if not 0 <= zstandard.frame_content_size(body) <= MAX_BYTES or records > MAX_RECORDS:
-                raise DamagedResultError("unpacks to more than any job has")
+                raise DamagedResultError("is larger than the result of any job")
             text = zstandard.ZstdDecompressor().decompress(body)
             if decided != DECIDED_BY or text.count(b"\n") + 1 != decided + records:
-                raise DamagedResultError("has other records than it says")
+                raise DamagedResultError("has other numbers of lines than its head")
             lines = text.decode().split("\n")
         except (zstandard.ZstdError, UnicodeDecodeError) as error:
             raise DamagedResultError(str(error)) from None
         if any(json_memory.is_too_much(line) for line in lines):
-            raise DamagedResultError("takes more memory than any job")
+            raise DamagedResultError("needs more memory than the result of any job")
         return cls(maker, tuple(lines[:decided]), tuple(lines[decided:]))
 
 
@@ -121,8 +121,8 @@ def read_result(files: ResultFiles, name: str) -> Result:
     return Result.unpacked(files.read(name, MAX_BYTES))
 
 
-def head_of(files: ResultFiles, name: str) -> str | None:
-    """Read only the head of a result and return its Maker's digest; None if damaged. Raises OSError."""
+def read_maker(files: ResultFiles, name: str) -> str | None:
+    """Return the Maker's digest from the first line of a result's file; None if damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -130,14 +130,14 @@ def head_of(files: ResultFiles, name: str) -> str | None:
 
 
 def read_head(data: bytes) -> tuple[str, str, int, int]:
-    """Return the digest of the maker, the digest of the body, and the numbers of inputs and records. Raises
-    DamagedResultError."""
+    """Parse the first line of a result's file. Return the digests of its Maker and of its body, and the
+    numbers of `decided_by` texts and of records. Raises DamagedResultError."""
     head, end, _ = data[:HEAD_BYTES].partition(b"\n")
     form, *rest = head.decode(errors="replace").split(" ")
     if not end or form != FORMAT or len(rest) != 4 or not all(map(str.isdecimal, rest[2:])):
         raise DamagedResultError(f"does not begin with {FORMAT}")
     if not rest[1].isalnum():  # because it is printed
-        raise DamagedResultError("names no maker")
+        raise DamagedResultError("has an invalid head")
     return rest[1], rest[0], int(rest[2]), int(rest[3])
 
 
@@ -147,7 +147,7 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return `Result.decided_by` of a job. `bodies` is the digest of its recorded bodies, or empty."""
+    """Return the inputs that determine a job's result. `bodies`: the digest of recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -155,7 +155,8 @@ class ResultsStore:
     """A store of results in a folder or at a URL. Failed reads and writes do not stop a run."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        """Open a store, or create one in an empty or new folder or URL. Raises InputError, MachineError."""
+        """Open a store, or create one in an empty or new folder or URL. Raises InputError if the place holds
+        other files or a store of another version, and MachineError if it cannot be reached or written."""
         self.files = files_at(place)
         self.place = self.files.place
         self.found = self.written = 0
@@ -165,15 +166,15 @@ class ResultsStore:
         self.complaint = ""
         """The first failure to read or write; empty if there was none."""
         try:
-            if not self._is_there():
+            if not self._exists():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
                     raise InputError("is not empty and not a store", self.place, "use a new folder")
                 self.files.create(MARK, f"{FORMAT}\n".encode())
         except OSError as error:
             raise unwritable(self.place, error) from None
 
-    def _is_there(self) -> bool:
-        """Return True if the store exists, even if its mark is still being written. Raises InputError."""
+    def _exists(self) -> bool:
+        """Return True if the file MARK exists. Raises InputError if another version of fastopen wrote it."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -190,43 +191,43 @@ class ResultsStore:
         return f"{key[:FOLDER_NAME_CHARS]}/{key}"
 
     def get(self, key: str) -> Result | None:
-        """Return the result with a key; None if it is missing, incomplete or unreadable."""
+        """Return the result stored under `key`; None if it is missing, damaged or unreadable."""
         found = None
         with self._using("read"), suppress(FileNotFoundError, DamagedResultError):
             found = read_result(self.files, self.name(key))
         return found if found is not None and found.key == key else None
 
     def put(self, result: Result) -> None:
-        """Store a result, unless it is too large, already stored, or disputed. Raises MachineError if the
-        stored result of the same job differs."""
+        """Store a result, unless it is too large, already stored, or disputed. If the stored result of the
+        same job differs, move both to the folder DISPUTED and raise MachineError."""
         if result.size > MAX_BYTES:
             return
         with self._using("written"):
             name, data = self.name(result.key), result.packed()
             if self.files.exists(f"{DISPUTED}/{result.key}.kept"):
                 return
-            there = None
+            stored = None
             if not self.files.create(name, data):
                 try:
-                    there = read_result(self.files, name)
+                    stored = read_result(self.files, name)
                 except DamagedResultError:
                     self.files.replace(name, data)
-            if there is None:
+            if stored is None:
                 self.written += len(result.records) - 1
-            elif there != result:
-                kept, again = self.dispute(there, result)
+            elif stored != result:
+                kept, again = self.dispute(stored, result)
                 message = f"the same job gave two different results: {kept} and {again}"
                 raise MachineError(
                     message, "neither is used any more; check others with fastopen store verify"
                 )
 
-    def dispute(self, there: Result, again: Result) -> tuple[str, str]:
-        """Move a stored result to the folder DISPUTED, because the same job now had the result `again`, and
-        write `again` there, too. Return the paths or URLs of both. Raises OSError."""
-        names = f"{DISPUTED}/{there.key}.kept", f"{DISPUTED}/{there.key}.again"
-        for name, result in zip(names, (there, again), strict=True):
+    def dispute(self, stored: Result, new: Result) -> tuple[str, str]:
+        """Put two different results of one job into the folder DISPUTED, and remove the stored one from its
+        place, so that neither is used. Return the paths or URLs of both files. Raises OSError."""
+        names = f"{DISPUTED}/{stored.key}.kept", f"{DISPUTED}/{stored.key}.again"
+        for name, result in zip(names, (stored, new), strict=True):
             self.files.replace(name, result.packed())
-        self.files.remove(self.name(there.key))
+        self.files.remove(self.name(stored.key))
         return f"{self.place}/{names[0]}", f"{self.place}/{names[1]}"
 
     @contextmanager
@@ -241,17 +242,17 @@ class ResultsStore:
             self.seconds += time.perf_counter() - started
 
 
-def without_name(raw: str, kind: str, job: str) -> str:
-    """Return the text of a record without its job's id: its beginning, `{"type":TYPE,"job":ID`, becomes the
-    type. Raises ValueError if `raw` begins differently."""
+def without_job_id(raw: str, kind: str, job: str) -> str:
+    """Return the JSON text of a record with its beginning `{"type":KIND,"job":JOB` shortened to KIND, because
+    the id is not part of a result. Raises ValueError if `raw` begins differently."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])
     return kind + raw[len(before) :]
 
 
-def with_name(record: str, job: str) -> str:
-    """Return the text of a record that `without_name` shortened, for the job with the id `job`."""
+def with_job_id(record: str, job: str) -> str:
+    """Return the JSON text of a record that `without_job_id` shortened, with `job` as its job's id."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

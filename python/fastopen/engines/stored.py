@@ -24,8 +24,8 @@ from fastopen.engines.results_store import (
     ResultsStore,
     decided_by,
     key_of,
-    with_name,
-    without_name,
+    with_job_id,
+    without_job_id,
 )
 
 
@@ -36,8 +36,8 @@ def can_be_stored(job: Job) -> bool:
 
 
 class StoredEngine:
-    """An engine that runs only the jobs whose results its store lacks. It reports the records of a storable
-    job together, after storing them."""
+    """An engine that reads results from a store, and runs the jobs without a result on another engine. It
+    reports the records of a storable job together, after it stored them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -70,7 +70,7 @@ class StoredEngine:
         result = self.store.get(key)
         if result is None:
             return None
-        raws = [with_name(text, job.id) for text in result.records]
+        raws = [with_job_id(text, job.id) for text in result.records]
         try:
             records = [parse_record(raw) for raw in raws]
         except RecordError:
@@ -89,7 +89,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events of running jobs, but hold back a storable job's records until they are stored."""
+        """Yield events, but hold back the records of a job in `decided` until it has ended and is stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -112,7 +112,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return the result of a job to store; None if loads are missing or the machine disturbed a load."""
+    """Return a job's result for the store; None if a load is missing, or invalid because of the machine."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:
@@ -123,7 +123,7 @@ def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable
             if any(reason.kind in ATTEMPTS_BY_KIND for reason in event.record.invalid):
                 return None
         try:
-            records.append(without_name(event.raw, event.record.type, job.id))
+            records.append(without_job_id(event.raw, event.record.type, job.id))
         except ValueError:
             return None
     if len(records) != 1 + len(loads) or loads != [load.id for load in job.loads]:

@@ -29,10 +29,10 @@ class VirtualEngine(WorldEngine):
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Create an engine. `first_core` is the index of its first core; by default derived from the pid."""
+        """Create an engine that binds its kernels to cores from the index `first_core` on. By default, the
+        process id decides, so that simultaneous runs mostly start on different cores."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
-        # Simultaneous runs mostly start on different cores.
         first = (os.getpid() if first_core is None else first_core) % len(cores)
         super().__init__(command, len(cores) if parallel is None else parallel, cores[first:] + cores[:first])
 
@@ -41,11 +41,11 @@ class VirtualEngine(WorldEngine):
         return self.run_together(batches(jobs, self.parallel), bodies, within_s)
 
 
-def batches(asked: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
+def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
     """Divide the jobs among kernels on `parallel` cores, and yield a sequence of jobs for each kernel. A job
     whose client is not deterministic gets its own kernel."""
-    jobs = sorted(asked, key=_work, reverse=True)
-    for deterministic, alike in groupby(jobs, key=lambda job: job.client.type.deterministic):
+    by_work = sorted(jobs, key=_work, reverse=True)
+    for deterministic, alike in groupby(by_work, key=lambda job: job.client.type.deterministic):
         of_kind = list(alike)
         yield from _dealt(of_kind, parallel) if deterministic else ([job] for job in of_kind)
 

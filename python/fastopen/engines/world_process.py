@@ -33,7 +33,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A process that runs jobs in sequence. `missing` has the ids of the current job's unreported loads."""
+    """A world program that runs jobs one by one. `missing` has the ids of the job's unreported loads."""
 
     def __init__(
         self,
@@ -100,13 +100,13 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the program missed its deadline, unless its output does not matter any more."""
+        """Record that the program missed its deadline, unless it is `over`."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Return True if further output of the program does not matter: it ended or failed."""
+        """Return True if the program reported its end or an error, or broke the contract."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -129,7 +129,7 @@ class WorldProcess:
             if record.id in self.missing:
                 self.missing.remove(record.id)
                 return [event_of(record, line.decode(), self._packets.pop(record.id, None))]
-            self.violation = f"wrote a load that it does not owe, {record.id!r}"
+            self.violation = f"wrote a load that is not due, {record.id!r}"
         elif isinstance(record, PacketsRecord):
             self._add_packets(record)
         elif isinstance(record, EndRecord):
@@ -152,7 +152,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the reason why loads are missing; None without a fault. The process must have ended."""
+        """Return the program's error, or why loads are missing, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

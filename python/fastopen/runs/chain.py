@@ -10,29 +10,28 @@ from fastopen.contract.load_record import Request
 from fastopen.pages import Page
 
 Span = tuple[int, int]
+# Returns the time span of a connection's handshake, or None if the handshake does not count.
+HandshakeOf = Callable[[Connection], Span | None]
 # The resolver's addresses. Records of connections to the resolver have its address as their host name
 # (resolver_address in crates/contract/src/records.rs).
 RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
-def of_tcp(connection: Connection) -> Span | None:
+def tcp_handshake(connection: Connection) -> Span | None:
     """Return the time span of a connection's TCP handshake; None if the client did not wait for one."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
 
 
-def handshakes_in_a_row_ns(
-    page: Page, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp
-) -> int:
+def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
     """Return the longest sum of handshake times over all chains of waiting requests, in nanoseconds.
 
-    `handshake` returns the time span of a connection's handshake, or None if it does not count. A request can
-    wait for its initiator, and for a handshake in progress on any connection to its origin (late binding). If
-    its connection carries one request at a time, it can wait for the previous request. On a new connection,
-    it can wait for the request whose end made room for this connection, and then for the handshake. Times
-    include queueing on the link, so on a busy link they exceed the round trips. For a load that only the
-    origins recorded, return the total time with any handshake in progress."""
+    A request can wait for its initiator, and for a handshake in progress on any connection to its origin
+    (late binding). If its connection carries one request at a time, it can wait for the previous request. On
+    a new connection, it can wait for the request whose end made room for this connection, and then for the
+    handshake. Times include queueing on the link, so on a busy link they exceed the round trips. For a load
+    that only the origins recorded, return the total time with any handshake in progress."""
     if record.seen_at == "origins":  # without the dependencies of requests
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
@@ -66,7 +65,7 @@ def handshakes_in_a_row_ns(
 
 
 class Carriers:
-    """Finds the connection and the name lookup that each request of a load used."""
+    """The connection and the name lookup that each request of a load used."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -94,7 +93,7 @@ class Carriers:
 class Handshakes:
     """The time spans of a load's handshakes, by connection and by origin."""
 
-    def __init__(self, record: LoadRecord, handshake: Callable[[Connection], Span | None] = of_tcp) -> None:
+    def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
         self._of: dict[int, Span] = {}
         self._origin = {one.id: (one.host, one.port) for one in record.connections}
         self._to: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)

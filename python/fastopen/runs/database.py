@@ -35,7 +35,7 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Return True if the path is a regular file that begins like SQLite's. Raises InputError."""
+    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError."""
     try:
         if not path.is_file():
             return False
@@ -49,7 +49,7 @@ def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
     """Create a run's file, whose content `fill` writes. Return a connection for writing and the folder's
-    lock. Raises InputError and MachineError."""
+    lock. Raises InputError if the folder is in use, and MachineError if it cannot be written."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def create(
             _check_usable(folder)
             _remove_unfinished(folder)
             undo.callback(_remove_unfinished, folder)
-            with failing(str(folder)), closing(sqlite3.connect(new)) as database:
+            with writing(str(folder)), closing(sqlite3.connect(new)) as database:
                 create_tables(database, fill)
             _to_disk(new)
             new.rename(folder / FILE)
@@ -105,7 +105,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
     path = folder / FILE
     try:
-        # SQLite would wait for a pipe.
+        # Refuse other kinds of files: SQLite would wait for ever when it opens a pipe.
         own = (one for one in folder.glob(FILE + "*") if OWN_FILES.fullmatch(one.name))
         strange = [one.name for one in own if not one.is_file()]
         if not path.is_file():
@@ -128,7 +128,7 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Check the whole file of a run, and open it for writing. Raises InputError or MachineError."""
+    """Check the whole file of a run, and open it for writing. Raises InputError if it is damaged."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
@@ -147,7 +147,7 @@ def reading(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def failing(place: str) -> Iterator[None]:
+def writing(place: str) -> Iterator[None]:
     """Convert SQLite's errors on writing into MachineError (unwritable file) or InputError (damaged file)."""
     try:
         yield
@@ -185,7 +185,7 @@ def is_being_written(folder: Path) -> bool:
 
 
 def check_in_place(folder: Path, opened: os.stat_result) -> None:
-    """Raise MachineError if a run's file is not the `opened` one any more: later writes would be lost."""
+    """Raise MachineError if a run's file was moved or removed since it was `opened`: writes would be lost."""
     with suppress(OSError):
         if os.path.samestat((folder / FILE).stat(), opened):
             return
@@ -220,7 +220,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
     """Open the file with a write-ahead log. Each commit appends to the log, and survives a killed process."""
-    with failing(str(folder)):
+    with writing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")
         if mode != "wal":

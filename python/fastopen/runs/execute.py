@@ -41,7 +41,7 @@ class RunOutcome:
     out_of_time: bool = False
     """True if the time limit left no time for one repeat of every job."""
     hopeless: str = ""
-    """A message if the run stopped because all loads of an arm are invalid for one reason, or empty."""
+    """The message if the run stopped because all loads of an arm are invalid for one reason, else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """Maps each fault to the ids of the jobs whose last world had this fault."""
     packets_dropped: int = 0
@@ -75,7 +75,7 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit that counts from its creation."""
+    """A time limit in seconds, counted from its creation. It limits the repeats that a run executes."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -83,8 +83,8 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield the jobs in rounds while there is time for another round. The first round has the first
-        repeats, and each later one as many repeats as keep `at_once` worlds busy."""
+        """Yield the jobs in rounds while there is time for another round. The first round is the first repeat
+        of every job. Each later round has as many repeats as keep `at_once` worlds busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -135,11 +135,11 @@ def execute(
     try:
         if limit is not None:
             for of_round in limit.rounds(jobs, execution.at_once(jobs)):
-                execution.do(of_round, limit)
+                execution.run(of_round, limit)
             store.drop_undone()
             jobs = ()
         while jobs:
-            execution.do(jobs)
+            execution.run(jobs)
             jobs = more_jobs()
             if jobs:
                 store.add_jobs(jobs)
@@ -165,12 +165,12 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """Raised to stop a run if all loads of an arm are invalid for the same reason, which is the text."""
+    """An error that stops a run, because all loads of an arm are invalid for the reason in its text."""
 
 
 @dataclass
 class _Execution:
-    """Runs jobs on engines, keeps their events, and counts the events of one execution."""
+    """One execution of a run: its settings, the counts of its events so far, and the loop over its jobs."""
 
     engine: Engines
     bodies: Bodies
@@ -203,9 +203,9 @@ class _Execution:
     def _of_name(self, name: EngineName) -> Engine:
         return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
-    def do(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
+    def run(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
         """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds.
-        Return at once when the time is over."""
+        Return early when `limit` is over."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS_BY_KIND.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)

@@ -64,7 +64,7 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return versions, kernel and machine as JSON values. `parallel` is the number of worlds at once."""
+    """Return facts about this machine and the programs as JSON values. `parallel`: worlds at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -68,7 +68,7 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 
 
 class Flattener:
-    """Converts the loads of one run into rows of the tables."""
+    """A converter of the loads of one run into rows of TABLES."""
 
     def __init__(self, run: RunReader) -> None:
         self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()

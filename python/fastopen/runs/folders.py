@@ -46,7 +46,7 @@ def new_run_folder(name: str) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of the run with a name, of the `last` run, or at a path. Raises InputError."""
+    """Return the folder of the run named `text` or `last`, or the path `text`. Raises InputError."""
     path = Path(text)
     try:
         is_path = path.exists() or path.is_absolute() or len(path.parts) != 1

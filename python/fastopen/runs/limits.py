@@ -60,7 +60,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup` is True for a query for one load or job. Raises InputError."""
+        """Yield the rows of a query. A `lookup`, for one load or job, gets fewer steps. Raises InputError."""
         if not lookup:
             self._size = self._size_now()
         # If queries are nested, the limit of the outer query stays, because it is larger.

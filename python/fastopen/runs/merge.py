@@ -72,7 +72,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
         merging = _Merging(planned_again(first, experiment), first)
     for folder in folders:
         with closing(RunStore.open(folder)) as part:
-            merging.look_at(part)
+            merging.add(part)
     database, lock = files.create(output, lambda database: merging.write(database, output))
     RunStore(database, output, lock).close()
     return merging.merged(output)
@@ -98,11 +98,11 @@ class _Part:
 
 
 class _Merging:
-    """Collects facts about the parts, then merges them. Opens one part at a time, as there may be many."""
+    """A merge in progress: `add` each part, then `write` the run. Only one part is open at a time."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
-        self._kept = first.asked_as_kept()
+        self._kept = first.unparsed_plan()
         self._options = {name: value for name, value in first.options.items() if name != "shard"}
         self._planned = {planned.job.id: planned for planned in plan.jobs}
         self._parts: list[_Part] = []
@@ -110,7 +110,7 @@ class _Merging:
         """The part from which the merged run takes each load, and the attempts there."""
         self._numbers: dict[tuple[str, str, int], int] = {}
 
-    def look_at(self, run: RunStore) -> None:
+    def add(self, run: RunStore) -> None:
         """Check a part, and choose the loads that the merged run takes from it instead of earlier parts."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
@@ -136,7 +136,7 @@ class _Merging:
                 part.again += made.settled
 
     def _check(self, run: RunStore, jobs: Mapping[str, int]) -> None:
-        if run.asked_as_kept() != self._kept:
+        if run.unparsed_plan() != self._kept:
             check_same(run, self._plan.experiment, self._plan.pages, "merge only shards of one experiment")
             there, here = ({cell.engine: 0 for cell in one} for one in (run.cells(), self._plan.cells))
             if there != here:
@@ -189,7 +189,7 @@ class _Merging:
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
-            if number is None:  # an attempt that is not taken, or a load that was written after `look_at`
+            if number is None:  # an attempt that is not taken, or a load that was written after `add`
                 continue
             planned = self._planned[job]
             source, made = self._chosen[job, load]
@@ -240,13 +240,13 @@ class _Merging:
         if absent and len(counts) == 1:
             (count,) = counts
             numbers = sorted({n % count + 1 for n in absent})
-            yield f"shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count} not among them"
+            yield f"no folder has shard{'s' if len(numbers) > 1 else ''} {ranges(numbers)} of {count}"
         elif absent:
-            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in none of the folders"
+            yield f"{len(absent)} of {len(self._plan.jobs)} jobs are in no folder"
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if parts differ in the world program or in the virtual engine's kernel."""
+    """Raise InputError if two parts ran with different world programs or kernels of the virtual engine."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

@@ -94,14 +94,14 @@ class RunReader(Closing):
 
     @property
     def label(self) -> str:
-        """Return the label that the user gave the run; empty without a label."""
+        """Return the label that the user gave to the run with `--label`; empty without a label."""
         rows = self.rows_of("SELECT value FROM facts WHERE name = 'label'")
-        with self._understanding("the label"):
+        with self._parsing("the label"):
             return next((str(json.loads(value)) for (value,) in rows), "")
 
     def experiment(self) -> Experiment:
-        with self._understanding("the experiment"):
-            return Experiment.model_validate_json(json.dumps(_in_todays_terms(self._fact("experiment"))))
+        with self._parsing("the experiment"):
+            return Experiment.model_validate_json(json.dumps(_upgraded(self._fact("experiment"))))
 
     def cells(self) -> list[Cell]:
         experiment, pages = self.experiment(), {*self.page_names()}
@@ -119,11 +119,11 @@ class RunReader(Closing):
 
     def pages(self) -> dict[str, Page]:
         rows = self.rows_of("SELECT name, page FROM pages ORDER BY position")
-        with self._understanding("a page"):
+        with self._parsing("a page"):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
-    def asked_as_kept(self) -> tuple[Any, ...]:
-        """Return experiment, pages and cells without validation. Runs with equal values have equal plans."""
+    def unparsed_plan(self) -> tuple[Any, ...]:
+        """Return the unvalidated experiment, pages and cells. Runs with equal values have equal plans."""
         pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
@@ -152,7 +152,7 @@ class RunReader(Closing):
     def shard(self) -> Shard | None:
         """Return the shard of the experiment that the run holds; None if it holds the whole experiment."""
         text = self.options.get("shard")
-        with self._understanding("which shard it is"):
+        with self._parsing("which shard it is"):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
@@ -184,7 +184,7 @@ class RunReader(Closing):
         """Return up to `count` loads of a listing from index `start` on; all if `count` is -1."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
-        with self._understanding("a load"):
+        with self._parsing("a load"):
             return [self._load_row(row) for row in self.rows_of(query, (*values, count, start))]
 
     def listed_count(self, listing: Listing) -> int:
@@ -208,12 +208,12 @@ class RunReader(Closing):
         query = _LOADS.format(record=", record_zlib", more=records, order="loads.number")
         for *row, record in self.rows_of(query):
             if job is None or row[0] == job:
-                with self._understanding("a record"):
+                with self._parsing("a record"):
                     found = self._load_row(row), dict(json.loads(self._text(record)))
                 yield found
 
-    def rtts_off(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each world's page, network index, and measured minus requested RTT in microseconds."""
+    def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each world's page name, network index, and measured minus requested RTT in microseconds."""
         return self.rows_of(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
@@ -222,11 +222,11 @@ class RunReader(Closing):
     def world_records(self, job: str) -> list[WorldRecord]:
         """Return the records of all worlds that were built for a job, in order."""
         rows = self.rows_of(_WORLDS, (job,), lookup=True)
-        with self._understanding("the record of a world"):
+        with self._parsing("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of an attempt at a load, by default of the last one. Raises KeyError."""
+        """Return the JSON record of an attempt, by default of the last. Raises KeyError if there is none."""
         for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             if compressed is None:
                 raise damaged(f"{job} {load} has no record", self.place)
@@ -234,9 +234,9 @@ class RunReader(Closing):
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the record of an attempt at a load, by default of the last one. Raises KeyError."""
+        """Return the validated record of an attempt, by default of the last. Raises KeyError."""
         text = self.load_json(job, load, attempt)
-        with self._understanding("a record"):
+        with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)
         resources = self._resources(job)
         if any(request.resource >= resources for request in record.requests):
@@ -274,19 +274,19 @@ class RunReader(Closing):
 
     def _fact(self, name: str) -> Any:
         for (value,) in self.rows_of("SELECT value FROM facts WHERE name = ?", (name,)):
-            with self._understanding(name):
+            with self._parsing(name):
                 return json.loads(value)
         raise damaged(f"it has no {name}", self.place)
 
     def _document(self, name: str) -> dict[str, Any]:
-        with self._understanding(name):
+        with self._parsing(name):
             document = dict(self._fact(name))
             SHAPES[name].model_validate(document)
             return document
 
     @contextmanager
-    def _understanding(self, what: str) -> Iterator[None]:
-        """Turn errors that the file's content causes into an InputError that reports `what` as damaged."""
+    def _parsing(self, what: str) -> Iterator[None]:
+        """Convert errors from parsing stored text into an InputError, which reports `what` as damaged."""
         try:
             yield
         except ValidationError as error:
@@ -312,8 +312,8 @@ class RunReader(Closing):
         return zlib.decompress(compressed) if self._limits is None else self._limits.unpacked(compressed)
 
 
-def _in_todays_terms(experiment: Any) -> Any:
-    """Remove `path_share` from networks in which it is null, as in older runs. Return the experiment."""
+def _upgraded(experiment: Any) -> Any:
+    """Remove `path_share` from networks in which it is null, as older runs have it. Return the experiment."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

@@ -18,7 +18,7 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Plan a kept run again. Return the plan of its jobs. Raises InputError if its jobs or cells differ."""
+    """Plan a kept run again. Return the plan of the run's jobs. Raises InputError if jobs or cells differ."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -39,7 +39,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError if the run has another experiment or other pages. The error lists the differences."""
+    """Raise InputError if the run has another experiment or other pages, with the first differences."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -60,7 +60,7 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if a page's bodies do not match `kept`, the digests from the start of the run."""
+    """Raise InputError if pages had other recorded bodies when the run started. `kept` has their digests."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

@@ -34,7 +34,7 @@ class LoadRow(NamedTuple):
     load: str = ""
     """The load's id within its job. `RunReader.load_record` needs `job`, `load` and `attempt`."""
     attempt: int = 1
-    """The number of the attempt, from 1. A disturbed load is repeated."""
+    """The number of the attempt, from 1. A load that the machine disturbed is repeated."""
     superseded: bool = False
     """True if the load was repeated. All figures use its last attempt instead."""
     requests: int = 0

@@ -78,7 +78,7 @@ class RunStore(RunReader):
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Open a store. `lock` is the lock on the folder, for a run on disk that is to be written."""
+        """Use an open database. `lock` locks its folder, if the run is on disk and will be written."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()
@@ -120,8 +120,8 @@ class RunStore(RunReader):
             raise
 
     @classmethod
-    def put_in_order(cls, folder: Path) -> None:
-        """Move the content of a killed writer's write-ahead log into the run's file, if possible."""
+    def absorb_log(cls, folder: Path) -> None:
+        """Move the write-ahead log that a killed process left into the run's file, if possible."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -145,7 +145,7 @@ class RunStore(RunReader):
         """Map each job to the ids of its loads that must be run or repeated, in the order of the plan."""
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
-        with self._understanding("the plan"):
+        with self._parsing("the plan"):
             for job, loads in self.rows_of("SELECT id, loads FROM jobs ORDER BY number"):
                 missing = [load for load in json.loads(loads) if not attempts.get((job, load), NONE).settled]
                 if missing:
@@ -162,7 +162,7 @@ class RunStore(RunReader):
             "SELECT jobs.id, loads.id, attempt, cell, valid, invalid FROM loads"
             " JOIN jobs ON jobs.number = loads.job ORDER BY attempt"
         )
-        with self._understanding("a load"):
+        with self._parsing("a load"):
             for job, load, attempt, cell, valid, invalid in rows:
                 before = found.get((job, load), NONE).made
                 if attempt != before + 1:
@@ -221,8 +221,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove loads that were not run from the plan, and jobs without a finished load. Such jobs stay
-        planned if they are of the first repeat, so that resuming runs them."""
+        """Remove the loads that were not run from the stored plan, and jobs without a finished load. Such
+        jobs of the first repeat stay planned, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -255,7 +255,7 @@ class RunStore(RunReader):
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
-            with files.failing(self.place), self._database as database:
+            with files.writing(self.place), self._database as database:
                 yield database
         finally:
             # Writing into a removed file may succeed. If writing fails, report the removal as the reason.
@@ -279,7 +279,7 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Write all facts of a new run except its jobs: experiment, environment, options, pages and cells."""
+    """Write a new run's experiment, environment, options, pages and cells, and its status `running`."""
     set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
     set_fact(database, "status", "running")
     set_fact(database, "environment", environment)

@@ -231,7 +231,7 @@ def resume_run(
     Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
     `options.inputs`, or else from the run's own inputs. Raises InputError if the run cannot be read or its
     recorded bodies have changed; MachineError if this machine cannot execute the run."""
-    RunStore.put_in_order(folder)
+    RunStore.absorb_log(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         kept = store.options.get("until")
         until = options.until or (UntilInterval(**kept) if kept else None)

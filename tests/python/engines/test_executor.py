@@ -178,7 +178,7 @@ def test_ctrl_c_waits_for_the_tasks_that_run_and_starts_no_more(
     small_plan: MakePlan, worker: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, _ = small_plan((20, 100), repeats=6), worker()
-    begun, real, ended = [], executor.do, threading.Semaphore(0)
+    begun, real, ended = [], executor.run_task, threading.Semaphore(0)
 
     def counted(*task: Any) -> Any:
         begun.append(task)
@@ -190,7 +190,7 @@ def test_ctrl_c_waits_for_the_tasks_that_run_and_starts_no_more(
         if progress.finished is not None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(executor, "do", counted)
+    monkeypatch.setattr(executor, "run_task", counted)
     with ThreadPoolExecutor(1) as pool, RunStore.create(None, plan, {}) as store:
         outcome = execute(plan, ExecutorEngine(pool, MAKER), {}, store, stop)
         assert outcome.interrupted
@@ -204,9 +204,9 @@ def test_a_worker_with_another_program_or_kernel_is_refused_by_name(
     job = small_plan((20,), repeats=1).jobs[0].job.model_dump_json()
     own = program_digest(fake_world())
     with pytest.raises(MachineError, match=r"worker .+ \(process \d+\): its world program is another build"):
-        executor.do([job], Maker("a" * 64, "b" * 64, ()))
+        executor.run_task([job], Maker("a" * 64, "b" * 64, ()))
     with pytest.raises(MachineError, match=r"worker .+: the kernel with SHA-256 bbbbbbbbbbbb\.\.\. is not"):
-        executor.do([job], Maker(own, "b" * 64, ()))
+        executor.run_task([job], Maker(own, "b" * 64, ()))
 
 
 def test_recorded_bodies_are_not_sent(small_plan: MakePlan) -> None:

@@ -92,7 +92,7 @@ def test_a_job_that_fails_takes_none_of_those_with_it_that_share_its_process(
         ("dies", "ended with exit code 70 before its loads were done; its last line: thread main panicked"),
         ("killed", "was ended by SIGKILL"),
         ("rubbish", "wrote an invalid record: 'rubbish'"),
-        ("same load twice", "wrote a load that it does not owe"),
+        ("same load twice", "wrote a load that is not due"),
         ("internal", "a fault of internal"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from fastopen.experiments import load_experiment
 from fastopen.pages import load_pages, packaged_pages, read_page
-from packaged_pages.recorded import facts_of, main
+from packaged_pages.recorded import main, without_queries
 from places import SHARED
 
 HARS = SHARED / "inputs" / "har"
@@ -42,7 +42,7 @@ def test_urls_that_differ_in_their_query_stay_apart_and_redirects_lead_where_the
         one.model_copy(update={"url": url, "initiator": 0, "initiator_at_bytes": None})
         for one, url in zip(others, urls, strict=False)
     ]
-    facts = facts_of(page.model_copy(update={"resources": (moved, *asked)})).resources
+    facts = without_queries(page.model_copy(update={"resources": (moved, *asked)})).resources
     assert facts[0].redirect_to == facts[1].url != facts[2].url
 
 

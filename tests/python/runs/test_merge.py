@@ -139,7 +139,7 @@ def test_what_is_missing_is_said_and_resuming_does_it(
     assert (merged.done, merged.asked) == (9, 30)
     assert merged.missing == (
         f"shard 4/5 ({tmp_path / '4'}) has done 3 of 6 loads",
-        "shards 2-3, 5 of 5 not among them",
+        "no folder has shards 2-3, 5 of 5",
     )
     kept = rows(tmp_path / "all")["loads"]
     with RunStore.resume(tmp_path / "all") as store:
@@ -161,7 +161,7 @@ def test_a_shard_is_resumed_as_any_run(
             execute(stored_plan(store), HostEngine(program, 1), {}, store, lambda _: None)
         (tmp_path / "part").rename(tmp_path / f"{index}")
     merged = merge([tmp_path / "4", tmp_path / "5"], tmp_path / "all")
-    assert merged.missing == ("6 of 10 jobs are in none of the folders",)
+    assert merged.missing == ("6 of 10 jobs are in no folder",)
 
 
 def test_a_shard_that_was_done_twice_counts_once(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_the_command_line_runs_shards_and_merges_them(
         "merge", tmp_path / "parts" / "1", tmp_path / "parts" / "3", "-o", tmp_path / "lacking"
     )
     assert lacking.returncode == 1
-    assert "missing: shard 2 of 3 not among them" in lacking.stderr
+    assert "missing: no folder has shard 2 of 3" in lacking.stderr
     assert f"9 of 12 loads are in {tmp_path / 'lacking'}; the rest: fastopen resume" in lacking.stderr
     merged = fastopen("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json")
     assert merged.returncode == 0, merged.stderr

@@ -57,7 +57,7 @@ def test_a_kept_run_is_read_back_whole(small_plan: MakePlan, fake_world: FakeWor
         assert tuple(store.pages().values()) == plan.pages
         assert store.environment == {"kernel": "6"}
         assert len(store.loads()) == 12
-        assert {*store.rtts_off()} == {("small", 0, 50), ("small", 1, 50)}
+        assert {*store.rtt_deviations()} == {("small", 0, 50), ("small", 1, 50)}
         (world,) = store.world_records("small@20ms#0")
         assert (world.job, world.engine) == ("small@20ms#0", "host")
         record = store.load_record("small@20ms#0", "tfo-warm")

@@ -52,7 +52,7 @@ def url_of(file: Path, folder: Path, renamed: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class Body:
-    """A saved body, decompressed."""
+    """The decompressed body of a saved response."""
 
     data: bytes
     mime: str
@@ -67,8 +67,7 @@ def never_compressed(bodies: Sequence[Body], count: int, total: int) -> frozense
 
     These bodies are assumed to be the uncompressed ones: the browser logged only their number and average
     size. Several subsets may fit, with the same total on the wire. The first subset found for each number and
-    sum is kept. If there is no subset of `count` bodies, a smaller subset is returned.
-    """
+    sum is kept. If there is no subset of `count` bodies, a smaller subset is returned."""
     indices = [i for i, body in enumerate(bodies) if is_text(body.mime) and body.data]
     reached: list[dict[int, tuple[int, ...]]] = [{} for _ in range(count + 1)]
     reached[0][0] = ()

@@ -63,11 +63,10 @@ def build_page(name: str, log: FetchLog, folder: Path, others: Iterable[Path]) -
     """Return the page `name`, made from its log and the folder of saved bodies.
 
     `others` are files that belong to the logs of other pages. A file that is in no log, but named by a text
-    of this page, was in the browser's cache.
-    """
+    of this page, was in the browser's cache."""
     notes: list[str] = []
     items = _fetched(log, folder, notes)
-    _point(items, items)
+    _set_references(items)
     if log.counters.get("disk_cache.hit"):
         items += _from_cache(items, log, folder, {*others, *claimed(log, folder)}, notes)
     _sizes(items, log, notes)
@@ -137,17 +136,15 @@ def _fetched(log: FetchLog, folder: Path, notes: list[str]) -> list[Item]:
     return items
 
 
-def _point(items: Sequence[Item], among: Sequence[Item]) -> None:
-    """Set the reference of each item but the first: the place in a text of `among` that names the item."""
-    for index, item in enumerate(items):
-        if index and item.reference is None:
-            item.reference = _best_reference(item, among)
+def _set_references(items: Sequence[Item]) -> None:
+    """Set the reference of each item but the first: the place in another item's text that names the item."""
+    for item in items[1:]:
+        item.reference = _best_reference(item, items)
 
 
 def _best_reference(item: Item, among: Sequence[Item]) -> Reference | None:
-    """Return the reference in the text that ended last before the item started; if there is none, in the
-    first text that had started; None if no text names the item.
-    """
+    """Return the place that names the item in the text that ended last before the item started, or else in
+    the first text that had started by then; None if no text of `among` names the item."""
     ended: list[tuple[float, int, Reference]] = []
     started: list[Reference] = []
     for owner, text in enumerate(among):
@@ -251,11 +248,11 @@ def _entry(order: int, item: Item, items: Sequence[Item]) -> Exchange:
 
 
 def _was_held_back(item: Item, items: Sequence[Item]) -> bool:
-    """Return True if the browser requested the item long after the text that names it, and code came between.
+    """Return True if the browser requested the item long after the text that names it, and received a script
+    or style sheet in between.
 
     The browser then waited for this code: the parser waits for scripts, and layout, which requests background
-    images, waits for stylesheets. The initiator is the latest such code, which is found by time.
-    """
+    images, waits for stylesheets. The initiator is the latest such code, which is found by time."""
     owner = items[item.reference.owner].span if item.reference else None
     if item.span is None or owner is None or item.span[0] - owner[1] <= HELD_BACK_MS:
         return False

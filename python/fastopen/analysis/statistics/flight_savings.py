@@ -13,7 +13,7 @@ from fastopen.contract import Connection, Network
 from fastopen.contract.origins import SessionStart
 from fastopen.experiments import Arm, Cell, Experiment, Role, Setup, loaded_with
 from fastopen.runs import LoadRow, RunStore
-from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, of_tcp
+from fastopen.runs.chain import RESOLVERS, Span, handshakes_in_a_row_ns, tcp_handshake
 
 if TYPE_CHECKING:
     from fastopen.analysis.statistics.results import Results
@@ -125,7 +125,7 @@ def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: 
     """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
     None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
     time beyond one round trip: the transfer of the certificates, and with TLS 1.2 another round trip."""
-    tcp = of_tcp(connection) or (connection.opened_ns, connection.opened_ns)
+    tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:
         return tcp if tcp_ns else None

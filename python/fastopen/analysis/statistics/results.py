@@ -129,7 +129,7 @@ def collect(store: RunStore, loads: Sequence[LoadRow] | None = None) -> Results:
     summaries = summarise(cells, found, unchanging, store.asked(), vary=vary)
     rtts = grouped(
         ((page, network), experiment.networks[network].rtt_us + off_us)
-        for page, network, off_us in store.rtts_off()
+        for page, network, off_us in store.rtt_deviations()
     )
     results = Results(
         experiment=experiment,

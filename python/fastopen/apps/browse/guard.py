@@ -45,7 +45,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ServerState:
-    """The state that all handlers share: the runs, the token and the port of the server."""
+    """The state that all handlers share: the kept runs, the access token and the port of the server."""
 
     kept: Kept
     token: str
@@ -160,7 +160,7 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load that the query of the request selects for a comparison."""
+        """Return the run or load in the query arguments `selected` and `selected_load`."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -182,7 +182,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return the name and address of a run, for the link back to it."""
+        """Return a run's name and the URL of its page, as `back` of `show_part`."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:
@@ -198,7 +198,7 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`: by itself for browse.js, within a whole page for other clients."""
+        """Finish the response with `html`: by itself for browse.js, else in a page with a link to `back`."""
         if self.is_part:
             self.send(html)
         else:
@@ -214,7 +214,7 @@ class Guarded(RequestHandler):
             self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """Send the error: as plain text if access was refused, as a note for a part, otherwise as a page."""
+        """Send an error: as plain text if access was refused, as a note for a part, otherwise as a page."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)

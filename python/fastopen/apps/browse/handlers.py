@@ -97,7 +97,7 @@ async def asset_file(at: Guarded, name: str) -> None:
 
 async def runs(at: Guarded) -> None:
     search = at.get_query_argument("q", "")
-    found = [run for run in await at.kept.summaries() if _found(run, search)]
+    found = [run for run in await at.kept.summaries() if _matches(run, search)]
     paging = Paging.within(at.number("page", 1), len(found))
     at.show(
         "runs.html.jinja",
@@ -114,8 +114,8 @@ def _size(count: int) -> str:
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
-def _found(run: RunSummary, search: str) -> bool:
-    """Return True if the texts of the run's row contain each word of the search."""
+def _matches(run: RunSummary, search: str) -> bool:
+    """Return True if the run's texts contain each word of the search, in any case."""
     texts = (run.folder.absolute().name, run.experiment, run.label, run.status, run.networks, run.started)
     line = " ".join((*texts, *run.pages, *run.clients, *run.engines, *run.varying)).casefold()
     return all(word in line for word in search.casefold().split())
@@ -148,7 +148,7 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show a run's settings and cells. The browser requests figures next, and other sections on demand."""
+    """Show a run's settings and cells. The browser then requests figures, and other sections on demand."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
@@ -207,7 +207,7 @@ async def cells_file(at: Guarded, name: str) -> None:
 
 
 async def figures(at: Guarded, name: str) -> None:
-    """List the figures. Each figure is drawn when it is requested."""
+    """List a run's figures. Each figure is drawn when the browser requests it."""
     found = await at.kept.figures(at.kept.find(name))
     html = at.rendered("figures.html.jinja", name=name, figures=[*found.values()])
     at.show_part("Figures", html, at.run_link(name))
@@ -261,7 +261,6 @@ async def loads_file(at: Guarded, name: str) -> None:
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     listing = _listing(at, outline)
-
     text = await at.kept.read(folder, lambda run: csv_text(loads_grid(outline, run.listed(listing))))
     at.download(f"{slug_of(name)}-loads.csv", CSV, text)
 

@@ -25,9 +25,8 @@ THREADS: Final = 4
 
 
 class WorkerThreads:
-    """Runs up to `threads` functions at once on daemon threads, which do not delay Ctrl-C.
-
-    The threads of `concurrent.futures` would delay Ctrl-C: the interpreter joins them when it exits."""
+    """Daemon threads that run up to `threads` functions at once. Unlike threads of `concurrent.futures`,
+    which the interpreter joins when it exits, they do not delay Ctrl-C."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -103,7 +102,8 @@ class _Memory:
 
 
 class Kept:
-    """The runs of a folder. A run's data is read when it is first needed, and again after the run changed."""
+    """The runs of a folder. A run's data is read when it is first needed, and again after the run changed.
+    Coroutines that get a run's folder raise InputError if the run cannot be read."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which contains runs or is a run itself."""
@@ -122,7 +122,7 @@ class Kept:
         return folder
 
     async def read(self, folder: Path, read: Callable[[RunReader], Result]) -> Result:
-        """Return the result of `read` for a run, without a cache. Raises InputError."""
+        """Call `read` with the open run on a worker thread, and return its result, which is not cached."""
 
         def opened() -> Result:
             with RunReader.open(folder) as run:
@@ -142,11 +142,10 @@ class Kept:
         return await self.threads.run(summary_of, folder) if found.status in ("running", "stopped") else found
 
     async def outline(self, folder: Path) -> Outline:
-        """Return the experiment and cells of a run. Raises InputError."""
         return await self._small.get("outline", folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
-        """Map each cell's index to its numbers of finished and of valid loads. Raises InputError."""
+        """Map each cell's index to its numbers of finished and of valid loads."""
 
         def read(_: Path) -> dict[int, tuple[int, int]]:
             with RunReader.open(folder) as run:
@@ -155,7 +154,7 @@ class Kept:
         return await self._small.get("counts", folder, read)
 
     async def results(self, folder: Path) -> Results:
-        """Return a run's results. They are enough for the verdict, not for figures. Raises InputError."""
+        """Return a run's results, which the verdict and `analysis` need."""
 
         def read(_: Path) -> Results:
             with RunStore.open(folder) as store:
@@ -164,7 +163,7 @@ class Kept:
         return await self._large.get("results", folder, read)
 
     async def analysis(self, folder: Path) -> RunAnalysis:
-        """Return the data for all figures of a run, including its load records. Raises InputError."""
+        """Return the data for all figures of a run, including its load records."""
         results = await self.results(folder)
 
         def read(_: Path) -> RunAnalysis:

@@ -77,7 +77,7 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """A load with everything that the run keeps about it."""
+    """The data for the page of one load: the load's record, critical path and tables."""
 
     row: LoadRow
     cell: Cell
@@ -134,7 +134,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of a load as the world program wrote it. Raises InputError."""
+    """Return the JSON record of a load as the world program wrote it. Raises InputError as `read_load`."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)
 

@@ -87,7 +87,7 @@ class ScriptOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_HERE = "not here"
-    """The script tests a feature that this version of Linux, or this kernel's configuration, lacks."""
+    """The script cannot pass on this kernel for a known reason, such as an expectation of older kernels."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Conformance:
         passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
         said = [f"packetdrill, Linux {self.linux}, {self.engine}: {passed}"]
         if count[ScriptOutcome.NOT_HERE]:
-            said.append(f"{count[ScriptOutcome.NOT_HERE]} test features that it lacks")
+            said.append(f"{count[ScriptOutcome.NOT_HERE]} cannot pass here")
         if count[ScriptOutcome.FAILED]:
             said.append(f"{count[ScriptOutcome.FAILED]} fail")
         said.append(f"evidence agrees with {agrees[True]} of {agrees[True] + agrees[False]}")
@@ -161,7 +161,8 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Run packetdrill's scripts on `kernel` (None: this machine's own). Raises InputError, MachineError."""
+    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel`; None: on this machine's, of
+    version `linux`. `watch` gets a script's name and the numbers of done and of all scripts."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

@@ -79,7 +79,8 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy the scripts of packetdrill and of `kernel` to `to`, and return them. Raises InputError."""
+    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and those beside the program `kernel`,
+    to the folder `to`, and return them. Raises InputError if the checkout has none."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))

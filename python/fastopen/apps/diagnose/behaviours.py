@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour of a path, server or setting."""
+    """A behaviour of a path, a server or a setting that breaks TCP Fast Open."""
 
     name: str
     """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
@@ -18,7 +18,7 @@ class Behaviour:
         "probe the server from another network (fastopen probe HOST), and keep TFO off on such paths"
     )
     fails: Literal["", "at once", "after a lost SYN"] = ""
-    """The time when the client's kernel counts TCPFastOpenActiveFail; empty if it does not count it."""
+    """The moment at which the client's kernel increments TCPFastOpenActiveFail; empty if it does not."""
 
 
 _NOTHING: Final = "no saving, and data sent twice"

@@ -84,7 +84,7 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return the archives for each round of the search for a new enough kernel. `release` is a code name.
+    """Return the archives to search in each round for a new enough kernel. `release` is a code name.
 
     The first round has the backports for this release and newer ones: short lists with the newest kernels.
     The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
@@ -141,7 +141,7 @@ class Package:
 
 
 class Apt:
-    """The program apt, with package lists and a cache in `folder`. Public methods raise MachineError."""
+    """The program apt, with its lists and cache in `folder`. Methods raise MachineError if apt fails."""
 
     def __init__(self, folder: Path) -> None:
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -181,7 +181,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch package lists. Return apt's error, despite which some may be usable, or an empty string."""
+        """Fetch package lists. Return apt's error or "". Lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])

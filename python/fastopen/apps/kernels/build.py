@@ -33,7 +33,7 @@ from fastopen.engines.kernels.manifest import (
     read_kernel,
     sha256_of,
 )
-from fastopen.engines.kernels.recipe import Recipe, is_of, read_recipe
+from fastopen.engines.kernels.recipe import Recipe, is_built_from, read_recipe
 from fastopen.engines.kernels.store import installed, kernels_folder
 
 # The Debian packages of each program that the build calls.
@@ -128,7 +128,7 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class Built:
-    """The requested kernel. `new` is False if it was already installed."""
+    """The kernel that `build_kernel` returns. `new` is False if it was already installed."""
 
     kernel: Kernel
     new: bool
@@ -140,7 +140,7 @@ def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
     Raises InputError for an unusable source, and MachineError if this machine cannot build a kernel."""
     recipe = read_recipe()
     check_processor()
-    there = next((kernel for kernel in installed() if is_of(kernel, recipe)), None)
+    there = next((kernel for kernel in installed() if is_built_from(kernel, recipe)), None)
     if there is not None and request.if_missing and not request.force:
         return Built(there, new=False)
     check_programs(TOOLS, "the kernel's build")

@@ -39,7 +39,8 @@ class KernelSource:
     """The digest of the tarball or package, known once it is unpacked; None for a folder."""
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
-        """Extract to `tree`, except patterns in the file `unused`. Raises StepFailedError, MachineError."""
+        """Unpack the source into the folder `tree`, without files that match a pattern in the file `unused`.
+        Raises StepFailedError if a program fails, and MachineError if the download fails."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]

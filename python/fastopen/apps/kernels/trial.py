@@ -41,7 +41,8 @@ def needed_arguments(kernel: Path) -> list[str]:
 
 
 def try_out(kernel: Path, arguments: list[str], source: Path, work: Path, log: IO[bytes]) -> None:
-    """Boot the kernel twice with the C program `source` as init. Raises MachineError if the kernel fails."""
+    """Boot the kernel twice with the C program `source` as init. Raises MachineError if a boot fails, if the
+    kernel does not keep virtual time, or if the outputs of the two boots differ."""
     program = work / "trial"
     try:
         run(["gcc", "-O1", "-o", program, source], log, work)

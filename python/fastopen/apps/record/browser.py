@@ -104,9 +104,9 @@ class Recorder(Closing):
             session.send("Page.enable")
             page.goto(url, wait_until="commit", timeout=timeout_s * 1000)
             if not _wait_until(lambda: log.load_at is not None, page, log, timeout_s):
-                still = f"{log.open()} requests open"
+                still = f"{log.open_requests()} requests open"
                 raise LoadError(f"no load event within {timeout_s:g} s ({still}); --timeout gives more")
-            _wait_until(lambda: not log.open(), page, log, settle_s)
+            _wait_until(lambda: not log.open_requests(), page, log, settle_s)
             _wait_for_turn(page)
             log.assign_header_fields()
             screenshot = None
@@ -119,7 +119,7 @@ class Recorder(Closing):
                 )
             return Loaded(url, page.title(), log, missing_handshakes_ms(log.exchanges), screenshot)
         except Error as error:
-            raise LoadError(_said(error)) from None
+            raise LoadError(_first_line(error)) from None
         finally:
             context.close()
 
@@ -162,7 +162,7 @@ def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] 
     return found["body"], bool(found["base64Encoded"])
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return an error's first line, such as `net::ERR_NAME_NOT_RESOLVED`, without Playwright's prefix."""
     first = str(error).strip().splitlines()[0]
     return first.partition("Page.goto: ")[2] or first
@@ -175,7 +175,7 @@ def _why_it_ended(message: str) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host without a recorded one. Return the times in ms by host."""
+    """Measure a TCP handshake with each host for which none was recorded. Map hosts to times in ms."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

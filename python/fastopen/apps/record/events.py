@@ -75,7 +75,7 @@ class Log:
         elif event.get("requestId") in self._current:
             self._on_event(self._current[event["requestId"]], name, event)
 
-    def open(self) -> int:
+    def open_requests(self) -> int:
         return sum(one.ended is None for one in self.exchanges)
 
     def assign_header_fields(self) -> None:

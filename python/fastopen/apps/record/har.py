@@ -16,7 +16,7 @@ _VERSIONS: Final = {"h2": "HTTP/2.0", "h3": "h3", "http/1.1": "HTTP/1.1", "http/
 
 @dataclass(frozen=True)
 class Loaded:
-    """A page load as it was recorded."""
+    """A recorded page load."""
 
     url: str
     title: str

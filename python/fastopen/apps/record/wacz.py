@@ -52,7 +52,7 @@ class WireExchange:
 
 
 def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
-    """Yield the answered requests for these URLs with their bytes on the wire, in order of the requests."""
+    """Yield the answered requests for `urls` in Chromium's network log, in the order of their starts."""
     current: dict[int, WireExchange] = {}
     found: list[WireExchange] = []
     with log.open(encoding="utf-8", errors="replace") as file:

@@ -137,8 +137,8 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a file, or use the defaults if it is None. `changes` that are not None
-    replace its settings. Raises InputError."""
+    """Read a packaged benchmark or a TOML file; None: the defaults. Values in `changes` other than None
+    replace its settings. Raises InputError if there is no such benchmark, or if a value is invalid."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:

@@ -112,7 +112,7 @@ class CellRow:
     """Maps each kind of invalid record to the number of such records and the detail of the first record."""
 
     def histogram(self, name: str) -> dict[Any, int]:
-        """Add up the records' counts in the field `name`, such as `latency_us`, by key."""
+        """Return the sum of the records' histograms in field `name`, such as `latency_us`: counts by key."""
         added: Counter[Any] = Counter()
         for one in self.records.values():
             added.update(dict(getattr(one, name)))
@@ -186,7 +186,7 @@ class CellRow:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The records of a benchmark that was run."""
+    """The result of running a benchmark: the records of all cells and repeats."""
 
     bench: Bench
     engine: Literal["host", "virtual"]
@@ -243,7 +243,7 @@ def run_bench(
 ) -> BenchResult:
     """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
 
-    `watch` gets a cell's name and the numbers of done and of all jobs. Raises InputError, MachineError."""
+    `watch` gets the cell's name, and the numbers of done jobs and of all, after each job."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

@@ -12,7 +12,7 @@ from fastopen.common.errors import InputError, unreadable
 from fastopen.contract import Job
 from fastopen.engines import Engine, Event, JobEnded, LoadDone, Maker, ResultsStore, WorldBuilt
 from fastopen.engines.result_files import DamagedResultError, KeptFile, files_at
-from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, head_of, read_result
+from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, read_maker, read_result
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
@@ -33,7 +33,7 @@ class StoreFacts:
 
 
 def open_store(place: str | os.PathLike[str]) -> ResultsStore:
-    """Open a store that exists. Raises InputError, MachineError."""
+    """Open an existing store. Raises InputError if `place` has none, MachineError if it cannot be reached."""
     files = files_at(place)
     try:
         there = files.exists(MARK)
@@ -72,7 +72,7 @@ def _kept(store: ResultsStore) -> Iterator[KeptFile]:
 
 def _maker(store: ResultsStore, file: KeptFile) -> str | None:
     try:
-        return head_of(store.files, file.name)
+        return read_maker(store.files, file.name)
     except OSError:
         return None
 
@@ -85,11 +85,11 @@ class Pruning:
     bytes: int | None = None
     """The size of the store to reach by removing the oldest results."""
     keep_maker: str | None = None
-    """The digest of the Maker (program and kernel) whose results to keep; None: keep any Maker's."""
+    """The digest of the only Maker (program and kernel) whose results stay; None: those of all Makers."""
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged and selected files. Return their number and total size in bytes. Raises InputError."""
+    """Remove damaged and selected files. Return their number and total bytes. Raises InputError."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -117,7 +117,7 @@ def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
 
 @dataclass
 class Verified:
-    """The outcome of repeating some results."""
+    """The numbers of results that `verify` repeated or left out, by outcome."""
 
     same: int = 0
     loads: int = 0
@@ -139,7 +139,7 @@ def verify(
 ) -> Verified:
     """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
 
-    If a repeated result differs, both are kept, but neither is used. Raises InputError and MachineError."""
+    If they differ, both are moved to the folder DISPUTED. Raises InputError, and errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))
@@ -158,7 +158,7 @@ def verify(
             kept[result.key] = (result, job)
             taken += result.size + json_memory.estimated_bytes(result.decided_by[-1])
         if len(kept) == AT_ONCE or taken > json_memory.MAX_BYTES or number == len(names):
-            _again(store, engine, maker, kept, found)
+            _repeat(store, engine, maker, kept, found)
             kept, taken = {}, 0
     return found
 
@@ -181,7 +181,7 @@ def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, No
     return result, job
 
 
-def _again(
+def _repeat(
     store: ResultsStore, engine: Engine, maker: Maker, kept: dict[str, tuple[Result, Job]], found: Verified
 ) -> None:
     made: dict[str, list[Event]] = {key: [] for key in kept}

@@ -50,11 +50,11 @@ WHEEL_MS: Final = 8 * TICK_MS
 # have one more segment on the uplink, depending on the processing time.
 BARE_SEGMENT_BITS: Final = 8 * 52
 RULE: Final = (
-    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), {REQUEST_MS:g} ms of"
-    f" processing a request, {HANDSHAKE_MS:g} ms a TLS handshake and one segment without data a connection,"
-    " where segments were retransmitted by"
-    f" {WHEEL_MS:g} ms more (how exact the kernel's timers are); ways of making the link by"
-    f" {TICK_MS:g} ms; the numbers of used connections with data in their SYN by less than one a load."
+    f"Engines may differ by {TICK_MS:g} ms (one tick of the kernel's clock), plus {REQUEST_MS:g} ms for each"
+    f" request, {HANDSHAKE_MS:g} ms for each TLS handshake and an empty segment for each connection, plus"
+    f" {WHEEL_MS:g} ms if segments were retransmitted (the granularity of the kernel's timers)."
+    f" The two implementations of the link may differ by {TICK_MS:g} ms. The numbers of used connections with"
+    " data in their SYN may differ by less than one for each load."
 )
 ARMS: Final[list[ArmName]] = [BASELINE.name, HEADLINE.name]
 Run = Callable[[Plan], ExecutedRun]
@@ -166,7 +166,7 @@ class EngineComparison(TwoTimes):
 def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
-    """Load a page on both engines, and yield a comparison for each cell. Raises MachineError."""
+    """Load a page on both engines, and yield a comparison for each cell. `run` executes a plan."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],
@@ -210,7 +210,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map each cell's index to flags of connections that carried requests: True if the SYN carried data."""
+    """Map each cell's index to a flag for each connection of its valid loads that carried a request: True if
+    the connection's SYN carried data."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -230,9 +231,8 @@ def verdict(found: Sequence[EngineComparison]) -> str:
     links = max(abs(one.link_difference_ms or 0.0) for one in found)
     return (
         f"The engines agree: PLT differs by {abs(widest.difference_ms or 0.0):.1f} ms"
-        f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, the two ways of making the link by"
-        f" {links:.2f} ms. The host adds the time that programs and kernel take to work, which is"
-        " free in virtual time."
+        f" ({abs(widest.difference_percent or 0.0):.1f} %) at most, with the two implementations of the link"
+        f" by {links:.2f} ms. On the host, programs and kernel need time to compute, but not in virtual time."
     )
 
 

@@ -33,14 +33,14 @@ class PageLoadOptions:
     jobs: JobsOption = None
 
     def page_loads(self) -> PageLoads:
-        """Return the settings of the loads. Raises InputError."""
+        """Return the settings of the loads. Raises InputError if the engine is unknown."""
         if self.engine not in ("virtual", "host"):
             raise InputError(f"unknown engine {self.engine!r}", "--engine", "use virtual or host")
         return PageLoads("host" if self.engine == "host" else "virtual", self.seed, self.kernel, self.jobs)
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the requested network. Raises InputError if a value is invalid or a list. See networks_of."""
+    """Return the network with these values, as `networks_of`. Raises InputError also if a value is a list."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -50,8 +50,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return the requested networks. Raises InputError. `options` maps options of `fastopen run` to the
-    options of a command that has other names for them."""
+    """Return the networks for the values of options in `written`. Raises InputError if a value is invalid.
+    `options` maps options of `fastopen run` to this command's names for them, for the error."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

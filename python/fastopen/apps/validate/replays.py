@@ -76,7 +76,8 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replay recordings, on the host `repeats` times for the median, and compare. Raises MachineError."""
+    """Replay recordings, and compare the page load times with the recorded ones. The engine `host` loads each
+    page `repeats` times, and the median counts. Raises MachineError if the engine cannot run."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []

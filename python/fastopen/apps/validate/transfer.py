@@ -112,7 +112,7 @@ class Transfer:
     def predictions(
         self, pages: Iterable[Page], watch: Callable[[str], Watch]
     ) -> Iterator[Prediction | InputError]:
-        """Yield the predictions for each page, or the error of its first load. Raises MachineError."""
+        """Yield the predictions for each page, or an InputError if the load to predict from is invalid."""
         for page in pages:
             watcher = watch(page.name)
             try:
@@ -197,7 +197,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the median and worst errors, and the percentage of ranges that include the measured time."""
+    """Return the median and largest errors, and the percentage of ranges that include the measured time."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

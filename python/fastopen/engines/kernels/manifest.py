@@ -29,7 +29,7 @@ class DamagedKernelError(Exception):
 
 
 class Manifest(Part):
-    """The facts about an installed kernel and the inputs of its build."""
+    """The file `manifest.json` of an installed kernel: facts about it, and the inputs of its build."""
 
     format: Literal[1] = FORMAT
     name: Name
@@ -101,7 +101,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Write the result `line` into the kernel's manifest, unless the manifest is read-only, as in a wheel."""
+    """Write `line`, a result of `kernel conform`, into the manifest unless it is read-only, as in a wheel."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))
@@ -113,6 +113,6 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the digest of a file's bytes, in hexadecimal. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

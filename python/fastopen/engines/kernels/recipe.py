@@ -26,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return a digest of the options that depends neither on their order nor on comments."""
+        """Return the SHA-256 of the kernel's options. Their order and comments do not change it."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property
@@ -61,7 +61,7 @@ def options_in(text: str) -> dict[str, str]:
     return {line.split("=", 1)[0]: line for line in re.findall(r"^CONFIG_\w+=.+$", text, re.MULTILINE)}
 
 
-def is_of(kernel: Kernel, recipe: Recipe) -> bool:
+def is_built_from(kernel: Kernel, recipe: Recipe) -> bool:
     """Return True if a kernel was built with the options and patches of a recipe."""
     known = kernel.manifest
     return (known.config_sha256, known.patches_sha256) == (recipe.config_sha256, recipe.patches_sha256)
@@ -74,4 +74,4 @@ def is_outdated(kernel: Kernel) -> bool:
         recipe = read_recipe()
     except MachineError:
         return False
-    return not is_of(kernel, recipe)
+    return not is_built_from(kernel, recipe)

@@ -18,18 +18,18 @@ PACKAGE: Final = "fastopen_kernel"
 
 
 def kernels_folder() -> Path:
-    """Return the folder of this user's kernels; it may not exist yet."""
+    """Return the folder in the user's cache into which kernels are installed. It may not exist yet."""
     return cache_folder("kernels")
 
 
 def installed() -> list[Kernel]:
-    """Return all bootable kernels, best first: newest version, then newest build."""
+    """Return all usable kernels, the newest version first, and of one version the newest build first."""
     return find_all()[0]
 
 
 def find_all() -> tuple[list[Kernel], dict[Path, str]]:
-    """Return the usable kernels of user cache and package, best first, and the folders of damaged kernels,
-    each mapped to the fault."""
+    """Return the usable kernels in the user's cache and in the package fastopen-kernel, in the order of
+    `installed`, and the folders of damaged kernels, each mapped to its fault."""
     usable: list[Kernel] = []
     damaged: dict[Path, str] = {}
     for folder in _folders():
@@ -45,8 +45,8 @@ def find(name: str | None = None) -> Kernel:
     """Return the kernel with this name or path. A text with a slash is a path; a name may be shortened if it
     stays unique.
 
-    The default is the name or path in FASTOPEN_KERNEL, or else the best kernel. Raises MachineError if there
-    is no such kernel, if several match, or if the kernel's bytes have changed."""
+    The default is the name or path in FASTOPEN_KERNEL, or else the first of `installed`. Raises MachineError
+    if there is no such kernel, if several match, or if the kernel's file has changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:

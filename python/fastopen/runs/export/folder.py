@@ -27,7 +27,8 @@ def is_exported(path: Path) -> bool:
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder that is renamed to `folder` at the end. Raises InputError, MachineError."""
+    """Yield an empty folder, and rename it to `folder` at the end. With `replace`, an earlier export there is
+    removed. Raises InputError if `folder` has other files, and MachineError if it cannot be written."""
     unfinished = folder.with_name(UNFINISHED.format(folder.name))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

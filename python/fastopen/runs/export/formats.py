@@ -34,8 +34,8 @@ def export(
 ) -> int:
     """Write all loads of a run, or of one job, into a new folder, and return their number.
 
-    With `replace`, an existing export is replaced. `watch` is called with the number of loads written so far.
-    The folder appears only when it is complete. Raises InputError, MachineError."""
+    `watch` is called with the number of loads written so far. Raises InputError if the run is damaged or has
+    no such job or no screenshots. For `replace` and further errors see `atomic_folder`."""
     run.check_job(job)
     count, at = 0, ""
     try:
@@ -64,11 +64,8 @@ def _writing(run: RunReader, place: Path, form: Format) -> Iterator[Write]:
         return
     if form == "png":
         if not any(setup.client.screenshot for setup in run.experiment().setups):
-            raise InputError(
-                "has no screenshots",
-                run.place,
-                "load again with fastopen run PAGE --client chromium --screenshots",
-            )
+            remedy = "load again with fastopen run PAGE --client chromium --screenshots"
+            raise InputError("has no screenshots", run.place, remedy)
         yield _screenshots(place)
         return
     with ExitStack() as files:
@@ -105,7 +102,6 @@ def _hars(run: RunReader, place: Path) -> Write:
 
 
 def _screenshots(place: Path) -> Write:
-
     def write(row: LoadRow, record: dict[str, Any]) -> None:
         shown = (record.get("browser") or {}).get("screenshot_png")
         if shown is not None:

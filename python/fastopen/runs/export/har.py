@@ -151,7 +151,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return the response. The status is 0 if no response arrived, as in HARs of browsers."""
+    """Return an entry's `response`. Its status is 0 if no response arrived, as in HARs of browsers."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""

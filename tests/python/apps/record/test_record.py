@@ -325,7 +325,7 @@ class TestTheFile:
             asked("1", request | {"url": "http://a.test/b"}, 100.05) | {"redirectResponse": answer},
         )
         first, second = log.exchanges
-        assert (first.redirected, first.ended, second.ended, log.open()) == (True, 100.05, None, 1)
+        assert (first.redirected, first.ended, second.ended, log.open_requests()) == (True, 100.05, None, 1)
 
     def test_heads_are_those_that_crossed_the_wire(self) -> None:
         log = Log()

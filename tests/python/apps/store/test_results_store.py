@@ -20,7 +20,7 @@ from fastopen.engines import JobEnded, JobStarted, LoadDone, Maker, ResultsStore
 from fastopen.engines import results_store as module
 from fastopen.engines.base import Bodies, Event
 from fastopen.engines.result_files import DamagedResultError, FolderFiles
-from fastopen.engines.results_store import Result, with_name, without_name
+from fastopen.engines.results_store import Result, with_job_id, without_job_id
 from fastopen.experiments import Plan
 from fastopen.runs import RunStore, execute
 from made_up_run import ENVIRONMENT, load_data, made_up_page, made_up_plan
@@ -134,9 +134,9 @@ def test_the_name_of_a_job_decides_nothing_and_is_given_back(tmp_path: Path) -> 
 def test_a_name_is_taken_out_of_a_record_and_put_back() -> None:
     for name in ("a", 'b"\\', "ü\n\x01"):
         text = raw({"type": "load", "id": "x"}, name)
-        assert with_name(without_name(text, "load", name), name) == text
+        assert with_job_id(without_job_id(text, "load", name), name) == text
     with pytest.raises(ValueError, match="world"):
-        without_name(raw({"type": "world"}, "a"), "load", "a")
+        without_job_id(raw({"type": "world"}, "a"), "load", "a")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_result_that_unpacks_to_more_than_any_is_refused(
 ) -> None:
     (first,) = filled(tmp_path, plan_of(repeats=1, rtts_ms=(20,)))
     monkeypatch.setattr(module, "MAX_BYTES", 100)
-    with pytest.raises(DamagedResultError, match="more than any"):
+    with pytest.raises(DamagedResultError, match="larger than the result of any"):
         Result.unpacked(first.read_bytes())
 
 
@@ -295,7 +295,7 @@ def test_a_result_is_made_again_only_if_a_store_would_keep_it(change: dict[str, 
 def test_a_result_of_very_many_lines_is_not_cut_into_them() -> None:
     data = body_of([MAKER.text(), "", "\n" * 2**23], [])
     tracemalloc.start()
-    with pytest.raises(DamagedResultError, match="other records"):
+    with pytest.raises(DamagedResultError, match="other numbers of lines"):
         Result.unpacked(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -46,7 +46,7 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch the counters once and print the findings. Return True if a finding is a fault."""
+    """Watch the counters for some seconds and print the findings. Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")

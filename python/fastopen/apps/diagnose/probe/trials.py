@@ -88,7 +88,7 @@ def _client_hello(host: str) -> bytes:
 
 
 class Opening(StrEnum):
-    """The way to open a connection."""
+    """The use of Fast Open on a connection of a probe."""
 
     PLAIN = "without Fast Open"
     FASTOPEN = "Fast Open"

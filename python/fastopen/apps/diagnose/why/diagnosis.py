@@ -20,7 +20,7 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are its possible causes; the counters of one host may not distinguish them."""
+    """A finding. `rows` are behaviours that may cause it; the counters may not distinguish them."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -32,7 +32,7 @@ class Observation:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return findings on settings, listeners and counters. `grown` maps counters to their total or growth."""
+    """Return findings on settings, listeners and counters. `grown` maps counters to their growth or total."""
     counted = Counter(grown)
     return [*_settings(machine), *_listeners(machine), *_client(machine, counted), *_server(machine, counted)]
 
@@ -106,8 +106,8 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
         yield Observation("client-works", False, says, named("none"))
         silent = grown["TCPTimeouts"] - again
         if silent > 0 and not grown["TCPFastOpenBlackhole"]:
-            says = f"{silent} time-outs of established connections beside that: loss, or nothing comes back"
-            says += " after data in the SYN"
+            says = f"established connections timed out {silent} times: packets were lost, or no answers come"
+            says += " back after data in the SYN"
             yield Observation("answers-missing", False, says, named("drop-answers"), "fastopen probe HOST")
     if holes := grown["TCPFastOpenBlackhole"]:
         says = f"TCPFastOpenBlackhole counted {holes}: connections fell silent after their data in the SYN"
@@ -126,8 +126,10 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
         todo = "run fastopen probe HOST to find the cause"
         yield Observation("client-fails", True, says, rows, todo)
     elif failed:
-        says = f"TCPFastOpenActiveFail and TCPFastOpenPassive counted {failed} and {taken}: of connections"
-        says += " whose data in the SYN a server here took, answers were lost, or clients here have failed"
+        says = (
+            f"TCPFastOpenActiveFail and TCPFastOpenPassive counted {failed} and {taken}: answers of servers"
+        )
+        says += " here that accepted data in the SYN were lost, or clients here failed"
         rows = named("drop-answers", "strip-data", "drop-synack")
         yield Observation("answers-lost", True, says, rows, "fastopen probe HOST")
     if active or grown["TCPFastOpenActiveFail"] or not machine.fastopen & CLIENT:
@@ -197,8 +199,8 @@ def _server(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
             todo = f"{BEHAVIOURS['no-queue'].remedy}; or {todo}"
         else:
             says += "clients "
-        says += "get cookies and do not return with them: they connect once, or the way to or from"
-        says += " them breaks it"
+        says += "get cookies but never use them: they connect only once, or the path to or from"
+        says += " them breaks TFO"
         yield Observation("cookies-unused", True, says, rows, todo)
     elif not taken and machine.fastopen & SERVER and any(one.queue for one in machine.listeners):
         says = "listeners have a TFO queue, but no client requested a cookie: no current browser does, or"

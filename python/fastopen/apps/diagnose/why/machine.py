@@ -65,7 +65,7 @@ class Machine:
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return the growth of each counter that has grown."""
+    """Map the name of each counter that grew from `before` to `after` to its growth."""
     return {name: value - before.get(name, 0) for name, value in after.items() if value > before.get(name, 0)}
 
 

@@ -19,7 +19,7 @@ from fastopen.engines.kernels.recipe import is_outdated
 
 
 class BuildWatcher(LiveBar):
-    """Prints a build's stages: on a terminal each stage when it ends, elsewhere when it starts."""
+    """A progress line that prints stages of a build: on a terminal when they end, elsewhere as they start."""
 
     _stage: Stage | None = None
     _stage_started_s = 0.0

@@ -34,7 +34,7 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """The command could not be run. `code` is 126 or 127, as from env, or 3 if this machine cannot run it."""
+    """A command that could not be run. `code`: 126 or 127 as from env, or 3 if this machine is at fault."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
@@ -42,8 +42,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """The supervisor was killed while the command ran. `signal`: the signal that this process got and that
-    ended the kernel of virtual time; None if another process killed the supervisor."""
+    """The loss of the supervisor, killed while the command ran. `signal`: the signal that this process got
+    and that ended the kernel of virtual time; None if another process killed the supervisor."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
@@ -59,7 +59,8 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run the command and return the supervisor's last record. Raises CommandError, SupervisorLostError.
+    """Run the command and return the supervisor's last record. Raises CommandError if the command cannot be
+    run, and SupervisorLostError if the supervisor was killed.
 
     With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
     the command line of a kernel of the virtual engine, that world runs on this kernel."""
@@ -101,7 +102,7 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on, and stop when the command stops, until it has ended. Return the last record."""
+        """Pass signals on, and stop when the command stops. Return the supervisor's record of its end."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -156,7 +157,7 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return a world's `ended` record after the last record. Raises SupervisorLostError without it."""
+        """Return the `ended` record after the last record. Raises SupervisorLostError if there was none."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further

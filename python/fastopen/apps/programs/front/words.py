@@ -36,7 +36,7 @@ def write_report(document: dict[str, Any], target: Console) -> None:
 
 
 def verdict(document: dict[str, Any]) -> str:
-    """Return a sentence on the use of TFO. `not_helped` counts calls that could not get TFO, by reason."""
+    """Return a sentence on the use of TFO. The document's `not_helped` counts calls without TFO by reason."""
     total, not_helped = document["total"], document["not_helped"]
     connections = total["connections"]
     if not connections and MULTIPATH in not_helped:

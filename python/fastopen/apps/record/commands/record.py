@@ -53,7 +53,7 @@ def command(
 
     The file has bodies, headers, initiators, timings, addresses and RTTs of hosts, as fastopen run and
     fastopen validate need them. Needs Chromium and fastopen's extra `record`."""
-    pages = _pages(urls)
+    pages = _listed_urls(urls)
     _check_writable(output, replace=force)
     loaded: list[Loaded] = []
     interrupted = False
@@ -105,8 +105,8 @@ def _check_writable(output: Path, *, replace: bool) -> None:
         raise InputError("cannot be written", str(output))
 
 
-def _pages(arguments: list[str]) -> list[str]:
-    """Return the arguments as URLs, with .pages files replaced by the URLs in them. Raises InputError."""
+def _listed_urls(arguments: list[str]) -> list[str]:
+    """Return the URLs in the arguments and in .pages files among them. Raises InputError if one is bad."""
     found: list[str] = []
     for argument in arguments:
         path = Path(argument)
