@@ -13,7 +13,7 @@ from fastopen.common.pydantic_errors import input_error
 from fastopen.experiments import ASKED, Combine, SettingSource, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.document import FORMAT, TABLES, experiment_of
-from fastopen.experiments.plan import counted
+from fastopen.experiments.plan import plan_size
 from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
@@ -138,7 +138,7 @@ class Experiment:
 
     def __repr__(self) -> str:
         asked = self.asked
-        words, loads = counted(asked, len(asked.pages), len(asked.engines), asked.repeats)
+        words, loads = plan_size(asked, len(asked.pages), len(asked.engines), asked.repeats)
         return f"<Experiment {asked.name}: {words} = {loads:,} loads>"
 
 

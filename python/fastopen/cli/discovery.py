@@ -37,8 +37,6 @@ COMMANDS: Final = "commands"
 COMMAND_PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
 # Narrower terminals get help without frames, whose columns would cut names of options.
 FRAMES_MIN: Final = 120
-
-
 EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.+)\)")
 
 

@@ -31,7 +31,7 @@ from fastopen.experiments import (
     Shard,
     Variation,
     default_draws,
-    exact,
+    exact_rows,
 )
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.experiments.shard import OPTION as SHARD_OPTION
@@ -187,7 +187,7 @@ class RunSettings:
                 raise InputError(f"cannot be combined with {name}", SHARD_OPTION, remedy)
         if self.output is None:
             raise InputError("needs a folder for the shard", SHARD_OPTION, "add -o DIR")
-        if seed_drawn and not all(exact(experiment, auto_engine(self.kernel))):
+        if seed_drawn and not all(exact_rows(experiment, auto_engine(self.kernel))):
             remedy = "give all shards the same seed, such as --seed 1"
             raise InputError("each shard would draw its own seed", SHARD_OPTION, remedy)
         return shard
@@ -198,7 +198,8 @@ class RunSettings:
 
         A report of a large sweep has fewer samples by default, so that it does not take minutes."""
         vary, repeats = experiment.vary, experiment.repeats
-        drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))
+        rows = exact_rows(experiment, auto_engine(self.kernel))
+        drawn_by_default = (self.report or self.quick) and any(rows)
         if self.vary is False:
             vary = None
         elif vary is None and (self.vary or drawn_by_default):

@@ -12,7 +12,7 @@ from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.origins import Http
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
-from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for
+from fastopen.experiments.client_settings import KINDS, default_request_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
@@ -203,7 +203,7 @@ _CLIENT: Final = (
         "request_heads", "client", ("request_heads",), q.TEXT,
         "Heads of Chromium's requests: of the recorded sizes, or its own.", example="recorded,own",
         otherwise="recorded, where the client can", header="heads", phrase="{} heads",
-        natural=lambda point: (usual_heads(point.setup.client.type),),
+        natural=lambda point: (default_request_heads(point.setup.client.type),),
     ),
     Factor(
         "isolate", "client", ("isolate",), q.FLAG, "Show a command only programs, libraries and fonts.",
@@ -401,7 +401,7 @@ TRANSPORT: Final = Factor(
     "First flights to compare: tcp,tfo,tls,tls+tfo,recorded, or arms off,cold,warm, or all.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
-# Factors without an option of their own: TRANSPORT sets them.
+# Factors that users set only through TRANSPORT.
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
@@ -431,7 +431,7 @@ COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts that users can set."""
+    """Return the factors of these parts of a job or cell that users can set, in order."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 

@@ -305,12 +305,11 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
-    search.load([base, sourced_rig(space), *space.one_more(base)])
+    search.load([base, sourced_rig(space), *space.neighbours(base)])
     while True:
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)
-        neighbours = [*space.one_more(best), *one_less]
-        new = [rig for rig in neighbours if rig not in search.tried]
+        new = [rig for rig in (*space.neighbours(best), *one_less) if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
             # If no neighbour is better, another rig with few properties may be.
             new = [*islice((rig for rig in search.candidates if rig not in search.tried), AT_ONCE)]

@@ -8,7 +8,7 @@ from fastopen.analysis.statistics import Results
 from fastopen.common.grid import Entry, Grid, Value, entries
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, time, with_sign
-from fastopen.experiments import asked_for, baseline_of, headline_of
+from fastopen.experiments import baseline_of, headline_of, requested_urls
 from fastopen.report.findings import Finding
 from fastopen.report.shared_columns import cell_columns, known
 
@@ -24,7 +24,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each client that did not request all resources that the load event waits for."""
-    wanted = len(asked_for(results.pages[page]))
+    wanted = len(requested_urls(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:
         client = results.experiment.setups[result.cell.setup].client

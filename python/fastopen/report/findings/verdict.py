@@ -297,7 +297,7 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
         if len(places) == len(rows):
             where = ""
         elif len(places) <= ROWS_IN_WORDS:
-            where = f" {at_rows(results.factors.word, [results.factors.name(row) for row in places])}"
+            where = f" {at_rows(results.factors.preposition, [results.factors.name(row) for row in places])}"
         examples = list(dict.fromkeys(reason.example for _, reason in struck))
         such_as = ", for example" if len(examples) > 1 else ""
         line = f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
