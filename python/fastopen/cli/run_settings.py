@@ -38,7 +38,7 @@ from fastopen.experiments.shard import OPTION as SHARD_OPTION
 from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.quick import KEPT, QUICK_S, quickened
+from fastopen.workflows.quick import QUICK_S, REDUCIBLE, quickened
 from fastopen.workflows.run import RunOptions, until_interval
 
 
@@ -142,7 +142,7 @@ class RunSettings:
             if self.until_ci is not None:
                 raise InputError("cannot be combined with --until-ci", "--quick", "drop one of them")
             experiment, left_out = quickened(
-                experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
+                experiment, imported, REDUCIBLE if named is None else named, self.kernel, self.jobs
             )
             if left_out and not self.quiet:
                 print_message(f"--quick: {'; '.join(left_out)}")

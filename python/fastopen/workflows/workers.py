@@ -1,4 +1,4 @@
-"""Run tasks on the workers of a Dask cluster, given the address of its scheduler."""
+"""Run tasks on the workers of a Dask cluster."""
 
 import itertools
 import threading
@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
-# The time in seconds for which a run waits for new workers after the cluster has lost all workers.
+# Seconds for which a run waits for new workers after the cluster has lost all workers.
 WITHOUT_WORKERS_S: Final = 120.0
 POLL_S: Final = 0.5
 
