@@ -98,7 +98,7 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """Return a packaged experiment by name (`fastopen reproduce --list`), or one from a TOML file."""
+        """Return a packaged experiment by name (`fastopen reproduce --list`), or that in a TOML file."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True
@@ -107,7 +107,7 @@ class Experiment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the files, folders and packaged names among the pages."""
+        """Return the pages that were given as files, folders or names, without `Page` objects."""
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
@@ -143,7 +143,7 @@ class Experiment:
 
 
 def _signature() -> inspect.Signature:
-    """Return the signature of Experiment, with an argument for each factor instead of `factors`."""
+    """Return the signature of Experiment with an argument for each factor instead of `**factors`."""
     own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
     factors = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)

@@ -168,8 +168,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard; None for the whole run. Raises InputError if other options would keep
-        the shards from being merged."""
+        """Return the requested shard; None for the whole run. Raises InputError for options with which shards
+        could not be merged."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -193,10 +193,10 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the requested repeats. Its inputs are sampled (`vary`) if the user
-        requests it, or if a report or `--quick` needs samples because loads are otherwise deterministic.
+        """Return the experiment with the requested repeats, and with samples of uncertain inputs (`vary`) if
+        the user requests them, or if otherwise deterministic loads need them for a report or `--quick`.
 
-        A report of a large sweep has fewer samples by default, so that it does not take minutes."""
+        A report on `pages` pages of a large sweep has fewer samples, so that it does not take minutes."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)
