@@ -1,4 +1,4 @@
-"""Report the result of a search for the rig that explains published figures best: tables and sentences."""
+"""Report a search for the rig that explains published figures best, in tables and sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of the rig's possible properties and their effects on the number of agreeing savings."""
+    """Return a table of the declared properties and their effects on the number of agreeing savings."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -85,7 +85,7 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of the cells that begin or cease to agree if one property is added."""
+    """Return a table of the cells whose agreement changes if one property is added to the experiment."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -138,7 +138,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the time without TFO and the saving on a rig, each green if it agrees with the published one."""
+    """Return a cell's time without TFO and saving on a rig, green if the times or the saving agree."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving
