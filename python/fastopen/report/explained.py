@@ -116,15 +116,15 @@ def sentences(found: Explained) -> Iterator[str]:
     )
     share = f"{100 * AGREE_SHARE:.0f} %"
     yield (
-        f"Of as many cells both page load times agree within {share}: {base.times_agreeing},"
-        f" {found.sourced.times_agreeing} and {best.times_agreeing}."
+        f"Both page load times agree within {share} in {base.times_agreeing},"
+        f" {found.sourced.times_agreeing} and {best.times_agreeing} of these cells."
     )
     properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
-    yield f"The best rig: {properties}." if properties else "No declared property earns its place."
+    yield f"The best rig: {properties}." if properties else "The best rig has no declared property."
     yield (
         f"If one cell is left out of the search, the best rig for the others predicts its saving: for"
         f" {found.predicted} of {cells} cells. If all cells of a page are left out, {found.predicted_pages}"
-        f" are predicted. That is what the rigs explain; the rest may be fitted to noise."
+        f" are predicted. The rigs explain only these savings; the rest may be fitted to noise."
     )
     yield (
         f"{plural(len(found.tried), 'rig')} of {found.space.size} were compared, with"

@@ -157,7 +157,7 @@ def command(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Load it once in virtual time and compare with the expected table, to the digit."
+            "--check", help="Load once in virtual time; compare times with the expected table exactly."
         ),
     ] = False,
     *,

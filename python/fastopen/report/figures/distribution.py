@@ -125,7 +125,7 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
         name="cold-requests",
         title="Handshake share of requests",
         caption="Share of requests that were answered by this time, in the median loads without TFO. Cold:"
-        " those that waited for the handshake of their connection. The median share of the handshake in"
+        " requests that waited for the handshake of their connection. The median share of the handshake in"
         f" their time: {shares}. Google's logs of 2011 had 8 to 28 % (TFO paper, Figure 1)."
         f"{left_out(len(every))}",
         alt_text=f"Distributions of request times. Share of the handshake in cold requests: {shares}.",

@@ -98,7 +98,7 @@ def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
         name="certificate-sizes",
         title="Round trips to the first byte by size of the certificates",
         caption="Lines: round trips from opening the connection of the document to the first byte of its"
-        " answer. Each panel is a setting, and stands for those with the same figures. Over TCP a step is a"
+        " answer. Each panel is a setting, and stands for all with the same figures. Over TCP a step is a"
         " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
         f" window, or pacing.{left}",
         alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "
