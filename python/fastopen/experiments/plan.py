@@ -270,7 +270,7 @@ def load_timeout_us(page: Page, network: Network) -> int:
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that an idle link needs to carry the page's bytes down, and then those up."""
+    """Return the seconds that an idle link needs for a page's bytes to the client and then those from it."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0

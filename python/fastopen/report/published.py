@@ -126,7 +126,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return sentences on how many cells agree with published savings; empty if `found` is."""
+    """Return sentences on how many cells agree with published savings; empty if `found` is empty."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""

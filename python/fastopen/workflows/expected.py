@@ -49,7 +49,7 @@ def measured(
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Compare PLTs of `measured` with the table. Return the first difference or None. Raises InputError."""
+    """Compare PLTs of `measured` with expected.csv. Return a difference or None. Raises InputError."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):

@@ -159,12 +159,12 @@ class Explained:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with only this property than on the base; None if unknown."""
+        """Return how many more savings agree with only this property than on the base; None if not tried."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree on the best rig without this property; None if unknown."""
+        """Return how many fewer savings agree on the best rig without this property; None if not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -385,7 +385,7 @@ class _Search:
     _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
     _pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
-    """The rigs that may be tried, those with fewer properties first, each with its keys of `_known`."""
+    """The rigs that may be tried, those with fewer properties first, each with its keys in `_known`."""
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)

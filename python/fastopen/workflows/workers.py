@@ -52,7 +52,7 @@ class DaskExecutor(Executor):
     still runs, and waits forever if no workers are left."""
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Use a Dask client. Without workers for `without_workers_s`, tasks fail with BrokenExecutor."""
+        """Use a Dask client. After `without_workers_s` without any worker, tasks fail with BrokenExecutor."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"
