@@ -62,7 +62,7 @@ class Arm:
 
     @property
     def transport(self) -> Transport:
-        """Return the name of the transport in the contract."""
+        """Return the transport of the arm's loads in a job: `tcp`, `tfo`, `tls` or `tls+tfo`."""
         if self.encrypted:
             return "tls+tfo" if self.fast_open else "tls"
         return "tfo" if self.fast_open else "tcp"

@@ -245,7 +245,7 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the confidence level of a saving's interval, such as `95 %`; empty without an interval."""
+    """Return the level of a saving's interval or range of samples, such as `95 %`; empty without either."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN

@@ -166,7 +166,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effects in the cells of an arm: `On a repeat visit it saves 4.0 % (40 ms)`."""
+    """Return a clause on the effects of an arm in cells: `On a repeat visit{to} {subject} saves 4.0 %`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
