@@ -13,7 +13,7 @@ from fastopen.common.pydantic_errors import input_error
 from fastopen.experiments import ASKED, Combine, SettingSource, load_experiment, unknown, with_drawn_seed
 from fastopen.experiments import Experiment as Asked
 from fastopen.experiments.document import FORMAT, TABLES, experiment_of
-from fastopen.experiments.plan import counted
+from fastopen.experiments.plan import plan_size
 from fastopen.pages import ImportedPage, Page, load_chosen
 from fastopen.workflows.calibrate import calibrated
 from fastopen.workflows.engines import auto_engine
@@ -98,7 +98,7 @@ class Experiment:
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> Self:
-        """Return a packaged experiment by name (`fastopen reproduce --list`), or one from a TOML file."""
+        """Read a packaged experiment by name (`fastopen reproduce --list`), or a TOML file by path."""
         made = cls.__new__(cls)
         made.asked = load_experiment(str(name_or_path))
         made.library, made.lenient, made.seed_drawn, made.as_imported = (), False, False, True
@@ -107,7 +107,7 @@ class Experiment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the files, folders and packaged names among the pages."""
+        """Return the pages that were given as files, folders or names, without `Page` objects."""
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
@@ -138,12 +138,12 @@ class Experiment:
 
     def __repr__(self) -> str:
         asked = self.asked
-        words, loads = counted(asked, len(asked.pages), len(asked.engines), asked.repeats)
+        words, loads = plan_size(asked, len(asked.pages), len(asked.engines), asked.repeats)
         return f"<Experiment {asked.name}: {words} = {loads:,} loads>"
 
 
 def _signature() -> inspect.Signature:
-    """Return the signature of Experiment, with an argument for each factor instead of `factors`."""
+    """Return the signature of Experiment with an argument for each factor instead of `**factors`."""
     own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
     factors = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)

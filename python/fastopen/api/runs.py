@@ -59,7 +59,7 @@ class Run(Closing):
 
     @property
     def status(self) -> str:
-        """Return `finished`, `interrupted`, `out of time`, `stopped` or `running`."""
+        """Return the status: `finished`, `interrupted`, `out of time`, `stopped` or `running`."""
         return self._store.status
 
     @cached_property
@@ -91,8 +91,8 @@ class Run(Closing):
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        """Return a data frame with the same columns and rows as the exported table `name`. It is built from
-        the full records of the loads."""
+        """Return the table `name` of an export as a data frame. It is built from the full records of
+        loads."""
         flat = Flattener(self._store)
         documents = self._store.documents()
         return _frame(
@@ -104,7 +104,7 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the report's charts by name. With `loads`, also return charts of the median loads."""
+        """Return the report's charts by name; with `loads`, also those of each comparison's median loads."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -113,7 +113,7 @@ class Run(Closing):
         return {figure.name: _chart(figure) for figure in made}
 
     def report(self, path: str | Path) -> Path:
-        """Write the report as one HTML file, and return its path."""
+        """Write the report as one HTML file, and return the path. Raises OSError if it cannot be written."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.page import html
 
@@ -160,7 +160,7 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
 
 
 def _recorded(results: Results) -> Console:
-    """Return a console that has recorded the tables in memory, also in a notebook."""
+    """Return a console that has recorded the printed results, from which text and HTML can be exported."""
     console = Console(
         width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )

@@ -3,8 +3,8 @@
 import gc
 import sys
 
-# Commands create and keep tens of thousands of modules, models and records. At CPython's usual threshold, the
-# search for garbage cycles among them takes much of a short command's processor time.
+# Commands create and keep tens of thousands of objects. With CPython's default threshold, searching them for
+# garbage cycles takes much of a short command's processor time.
 GARBAGE_THRESHOLD = 100_000
 INTERRUPTED = 130
 

@@ -1,4 +1,4 @@
-"""Define `--allow-command`: show the commands in somebody else's file, and run them only if allowed."""
+"""Define `--allow-command`: show the commands that a file names, and run them only if the user allows it."""
 
 import sys
 from typing import Annotated
@@ -19,8 +19,8 @@ AllowCommandOption = Annotated[
 def check_commands(experiment: Experiment, place: str, *, allowed: bool) -> None:
     """Ask the user for permission to run the experiment's client and server commands, unless `allowed`.
 
-    `place` is the file or run with the commands. Raises InputError if the user refuses, or if there is no
-    terminal to ask on."""
+    `place` is the file or run that names the commands. Raises InputError if the user refuses, or if standard
+    input or standard error is not a terminal."""
     commands = [] if allowed else foreign_commands(experiment)
     if not commands:
         return

@@ -37,13 +37,11 @@ COMMANDS: Final = "commands"
 COMMAND_PANELS: Final = ("Measure", "Read a result", "Runs", "Inputs", "Real networks and programs", "Trust")
 # Narrower terminals get help without frames, whose columns would cut names of options.
 FRAMES_MIN: Final = 120
-
-
 EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.+)\)")
 
 
 class Commands(TyperGroup):
-    """The group of all commands. It reports usage errors as InputErrors and lists the commands by panel."""
+    """The group of all commands. Usage errors become InputErrors. Its help lists commands by panel."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -51,12 +49,12 @@ class Commands(TyperGroup):
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         """Return a context for parsing. Raises InputError for an unknown option."""
-        with _in_one_line():
+        with _converted_usage_errors():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         """Invoke the command. Raises InputError if the command's own arguments cannot be parsed."""
-        with _in_one_line():
+        with _converted_usage_errors():
             return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -65,12 +63,12 @@ class Commands(TyperGroup):
         return params
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the signature is typer's
-        """Return the names of the commands by panel. Imports all of them."""
+        """Return the names of all commands in the order of their panels. Imports every command."""
         made: list[tuple[str, Any]] = [*self.commands.items()]
         return [name for panel in COMMAND_PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under the headings of their panels, even without frames."""
+        """Write the help's list of commands, with the headings of their panels even without Rich's frames."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
         for panel in COMMAND_PANELS:
@@ -80,10 +78,10 @@ class Commands(TyperGroup):
 
 
 @contextmanager
-def _in_one_line() -> Iterator[None]:
-    """Convert usage errors into InputErrors, which are printed in one line like all other errors.
+def _converted_usage_errors() -> Iterator[None]:
+    """Convert usage errors of Click into InputErrors, which `main` prints in one line like all other errors.
 
-    If a command is interrupted and does not handle this itself, print `interrupted` and exit."""
+    On an interrupt that the command does not handle itself, print `interrupted` and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -114,16 +112,16 @@ def _in_one_line() -> Iterator[None]:
 
 
 class _OnDemand(UserDict[str, Any]):
-    """Commands by name. A command's modules are imported when it is first looked up."""
+    """Commands by name. Looking up a command for the first time imports its modules."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
-            self.data[name] = _made(name)
-            for command in {id(one): one for one in (self.data[name], *_parts(self.data[name]))}.values():
+            self.data[name] = _import_command(name)
+            for command in {id(one): one for one in (self.data[name], *_leaves(self.data[name]))}.values():
                 without_types(command)
                 refuse_repeated_options(command)
         mode = "rich" if shutil.get_terminal_size().columns >= FRAMES_MIN else None
-        for command in _parts(self.data[name]):
+        for command in _leaves(self.data[name]):
             command.rich_markup_mode = mode
         return self.data[name]
 
@@ -140,8 +138,8 @@ def modules() -> dict[str, list[str]]:
     return found
 
 
-def _made(name: str) -> Any:
-    """Import a command's modules and return the command. A group has the commands of all its apps."""
+def _import_command(name: str) -> Any:
+    """Import a command's modules and return the command. If apps add to a group, merge their commands."""
     parts = [import_module(module) for module in modules()[name]]
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):
@@ -160,6 +158,6 @@ def _made(name: str) -> Any:
     return made
 
 
-def _parts(found: Any) -> list[Any]:
+def _leaves(found: Any) -> list[Any]:
     """Return the commands of a group, or the command itself if it is not a group."""
     return [*found.commands.values()] if isinstance(found, TyperGroup) else [found]

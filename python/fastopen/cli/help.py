@@ -1,7 +1,7 @@
-"""Format the help of commands. If there are many options, show the first, and the other options by topic.
+"""Format the help of commands.
 
-A command's module names its FIRST_OPTIONS and EXAMPLES; `--help TOPIC` shows the options of a topic, and
-`--help all` shows all options."""
+A command with many options has FIRST_OPTIONS and EXAMPLES in its module. Its `--help` shows only these,
+`--help TOPIC` the options of a topic, and `--help all` all options."""
 
 from collections.abc import Mapping, Sequence
 from types import MethodType
@@ -36,7 +36,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Options by topic. Options of factors are not listed: their topic is the part of a job that they change."""
+"""Names of options by topic. Factors that are not listed have the topic of their part of a job."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",
@@ -48,15 +48,14 @@ PLACEHOLDERS: Final = {
     "file": "FILE",
     "directory": "DIR",
 }
-"""Placeholders in help, by the names of Python types."""
-
+"""Placeholders for values in help, by the names that Click gives to types of options."""
 
 # Typer raises this class of Click for a command line that it cannot parse, but does not export it.
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help can be limited to a topic. Options have headings even without Rich's frames."""
+    """A command whose help can be limited to a topic, with headings even without Rich's frames."""
 
     first_options: Sequence[str] = ()
 
@@ -103,8 +102,8 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """Prepare the short help of a command: show only `first_options`, group the options by topic, and append
-    the examples. Do nothing if `first_options` is empty."""
+    """Give a command short help: only `first_options`, other options by topic, and the examples, which map
+    command lines to explanations. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options
@@ -118,7 +117,7 @@ def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, s
 
 
 def without_types(command: Any) -> None:
-    """Make the command's help and errors show placeholders instead of names of Python types."""
+    """Make the command's help and errors show placeholders such as `N` instead of types such as `INTEGER`."""
     own, parsed = command.get_help_option, command.parse_args
 
     def parse_args(ctx: Any, args: list[str]) -> Any:
@@ -138,7 +137,7 @@ def without_types(command: Any) -> None:
 
 
 def refuse_repeated_options(command: Any) -> None:
-    """Make the command refuse options with a value that are given twice. Click would use the last value."""
+    """Make the command raise InputError for options given twice, of which Click would use the last value."""
     made = command.make_parser
 
     def make_parser(ctx: Any) -> Any:
@@ -160,7 +159,7 @@ def refuse_repeated_options(command: Any) -> None:
 
 
 def show_placeholders(params: Sequence[Any]) -> None:
-    """Make help show placeholders for these parameters instead of names of Python types."""
+    """Make help show placeholders such as `N` for these parameters instead of names of types."""
     for param in params:
         param.display_type_rich = MethodType(placeholder, param)
 

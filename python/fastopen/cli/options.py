@@ -42,8 +42,8 @@ def with_factors(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds an option for each of these factors to a command.
 
-    The decorated command gets the values as `written`, a mapping of names of factors to values. `defaults`
-    are the command's own values for factors that the user does not give."""
+    The decorated command gets the values as the argument `written`, a mapping of names of factors to values.
+    `defaults` are the command's own values for factors that the user does not set."""
     own_defaults = dict(defaults or {})
     made = {factor.name: _parameter(factor, own_defaults.get(factor.name)) for factor in factors}
 
@@ -64,7 +64,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """Return a factor's option as a parameter of a signature, from which Typer makes the option."""
+    """Return the parameter from which Typer makes a factor's option. `default` replaces the usual one."""
     usual = default or factor.otherwise or factor.usual
     option: Any = typer.Option(
         factor.flag,
@@ -92,7 +92,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the experiment's setups with the named clients instead of its own. Raises InputError."""
+    """Return the setups with clients such as `loader,chromium` instead of their own. Raises InputError."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Define consoles, exit codes and JSON output for all commands."""
+"""Define exit codes, consoles and functions that print, for all commands."""
 
 import io
 import json
@@ -28,12 +28,12 @@ CONTROLS: Final = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output, where a full disk or a closed descriptor is an error with its place, once."""
+    """Standard output. The first write that fails raises an error; after it, writes are ignored."""
 
     failed = False
 
     def write(self, data: Any) -> int:
-        """Write as FileIO does. Raises InputError, MachineError, and BrokenPipeError, which Click expects."""
+        """Write as FileIO does. Raises InputError or MachineError on failure, BrokenPipeError for Click."""
         try:
             return len(memoryview(data)) if self.failed else super().write(data)
         except BrokenPipeError:
@@ -44,8 +44,8 @@ class _StandardOutput(io.FileIO):
 
 
 def open_standard_output() -> None:
-    """Replace sys.stdout, unless the caller did. Results appear whole even with PYTHONUNBUFFERED, whose raw
-    stream ignores incomplete writes, and characters that its encoding lacks are escaped."""
+    """Replace sys.stdout, unless it is replaced already, by a buffered stream that reports failed writes and
+    escapes characters that its encoding lacks. Python's own stream can lose output with PYTHONUNBUFFERED."""
     if sys.stdout is not sys.__stdout__:
         return
     if sys.stdout is None:  # Occupy the closed descriptor, so that no file of the run gets its number.
@@ -56,14 +56,14 @@ def open_standard_output() -> None:
 
 
 class _PlainConsole(Console):
-    """A console on which text from other sources cannot move the cursor, hide other text, or set titles, and
-    which cuts no line."""
+    """A console that does not crop lines, and replaces control characters, with which printed text could move
+    the cursor, hide other text or set the terminal's title."""
 
     def print(self, *objects: Any, crop: bool = False, **others: Any) -> None:
         super().print(*objects, crop=crop, **others)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render like Console, but replace control characters in all segments except Rich's own."""
+        """Render like Console, but replace control characters, except in Rich's own control segments."""
         for text, style, control in super().render(renderable, options):
             yield Segment(
                 text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control
@@ -83,12 +83,12 @@ def errors_console() -> Console:
 
 
 def print_line(line: str | Text, style: str = "") -> None:
-    """Print a result on standard output in one line, which only a terminal wraps."""
+    """Print a result on standard output in one line. Only a terminal wraps it."""
     console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
 def print_message(line: str | Text, style: str = "") -> None:
-    """Print progress or a complaint on standard error in one line, which only a terminal wraps."""
+    """Print progress or a complaint on standard error in one line. Only a terminal wraps it."""
     errors_console().print(line if isinstance(line, Text) else Text(line), style=style, soft_wrap=True)
 
 
@@ -102,7 +102,7 @@ def shown(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 
 @contextmanager
 def nothing_to_compare_when_interrupted() -> Iterator[None]:
-    """Exit with a message on Ctrl-C, for commands that have no partial results to print."""
+    """On Ctrl-C in the `with` block, print a message and exit, for commands without partial results."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Print tables, the same way for all commands."""
+"""Print tables for all commands."""
 
 from fastopen.cli.output import console
 from fastopen.common.grid import Grid

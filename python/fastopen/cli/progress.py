@@ -15,12 +15,12 @@ from fastopen.runs import RunProgress, TimeLimit
 
 SHOWN_JOBS: Final = 2
 LINE_EVERY_S: Final = 10.0
-# Durations of at least this many seconds are printed before a run starts, or once they can be estimated.
+# A run's duration is printed if it is at least this many seconds: before the run, or once it is estimated.
 ANNOUNCED_S: Final = 60.0
 # The time left is estimated after this many loads and seconds.
 PACE_LOADS: Final = 5
 PACE_AFTER_S: Final = 5.0
-# If a run takes longer than the printed duration by this factor, a new duration is printed.
+# A new duration is printed if the run takes longer than the printed duration by this factor.
 LONGER: Final = 1.5
 
 
@@ -76,11 +76,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """Shows the progress of a run. Without a `pace`, it estimates the time left from the mean time of a load.
+    """A progress bar of a run with the time left, estimated by `pace` or by default from the mean time of a
+    load, but at most the time that `limit` leaves.
 
-    `expected_s` is the estimate that was printed before the run, 0 for none. If the run takes much longer, a
-    new estimate is printed once the pace is known, followed by the text that `shorter` returns for it. The
-    remaining time that is shown never exceeds that of `limit`."""
+    `expected_s` is the duration that was printed before the run, 0 for none. If the run takes much longer, a
+    new duration is printed, followed by the text that `shorter` returns for it."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Print a new estimate of a long run's duration, once, unless the printed one was about right."""
+        """Print the duration of a run that takes long, and much longer than was printed; at most once."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"
@@ -129,8 +129,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function that returns a watcher for each page. The pages are loaded one after another. On
-    Ctrl-C, exit with a message: nothing can be compared yet."""
+    """Yield a function that returns a progress bar for the loads of a page, and removes the previous page's
+    bar. On Ctrl-C, print that there is nothing to compare, and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

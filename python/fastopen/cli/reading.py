@@ -22,7 +22,7 @@ BAR_AFTER_S: Final = 0.5
 
 
 def _bytes(text: object) -> int:
-    """Parse a size, or `none` for no limit. Raises InputError."""
+    """Parse a size in bytes; `none` becomes sys.maxsize. Raises InputError."""
     try:
         size = parse_size_bytes(str(text))
     except UnitError as error:
@@ -56,7 +56,7 @@ class Reading:
         *,
         quiet: bool = False,
     ) -> list[ImportedPage]:
-        """Load the chosen pages, with progress unless `quiet`. Print notes on damaged and omitted inputs."""
+        """Load the pages that `choice` selects. Show progress, and notes on damaged or omitted inputs."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
@@ -98,7 +98,6 @@ class CalibrationOptions:
 
 
 def reading_progress(bar: LiveBar) -> Callable[[str, int, int], None]:
-
     def show(file: str, done: int, total: int) -> None:
         bar.update(f"reading {file}: {100 * done // max(total, 1)} %", done, total)
 

@@ -31,14 +31,14 @@ from fastopen.experiments import (
     Shard,
     Variation,
     default_draws,
-    exact,
+    exact_rows,
 )
 from fastopen.experiments.model import REPEATS_MAX
 from fastopen.experiments.shard import OPTION as SHARD_OPTION
 from fastopen.pages import ImportedPage
 from fastopen.runs import Watched
 from fastopen.workflows.engines import auto_engine
-from fastopen.workflows.quick import KEPT, QUICK_S, quickened
+from fastopen.workflows.quick import QUICK_S, REDUCIBLE, quickened
 from fastopen.workflows.run import RunOptions, until_interval
 
 
@@ -142,7 +142,7 @@ class RunSettings:
             if self.until_ci is not None:
                 raise InputError("cannot be combined with --until-ci", "--quick", "drop one of them")
             experiment, left_out = quickened(
-                experiment, imported, KEPT if named is None else named, self.kernel, self.jobs
+                experiment, imported, REDUCIBLE if named is None else named, self.kernel, self.jobs
             )
             if left_out and not self.quiet:
                 print_message(f"--quick: {'; '.join(left_out)}")
@@ -168,8 +168,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard; None for the whole run. Raises InputError if other options would keep
-        the shards from being merged."""
+        """Return the requested shard; None for the whole run. Raises InputError for options with which shards
+        could not be merged."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -187,18 +187,19 @@ class RunSettings:
                 raise InputError(f"cannot be combined with {name}", SHARD_OPTION, remedy)
         if self.output is None:
             raise InputError("needs a folder for the shard", SHARD_OPTION, "add -o DIR")
-        if seed_drawn and not all(exact(experiment, auto_engine(self.kernel))):
+        if seed_drawn and not all(exact_rows(experiment, auto_engine(self.kernel))):
             remedy = "give all shards the same seed, such as --seed 1"
             raise InputError("each shard would draw its own seed", SHARD_OPTION, remedy)
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the requested repeats. Its inputs are sampled (`vary`) if the user
-        requests it, or if a report or `--quick` needs samples because loads are otherwise deterministic.
+        """Return the experiment with the requested repeats, and with samples of uncertain inputs (`vary`) if
+        the user requests them, or if otherwise deterministic loads need them for a report or `--quick`.
 
-        A report of a large sweep has fewer samples by default, so that it does not take minutes."""
+        A report on `pages` pages of a large sweep has fewer samples, so that it does not take minutes."""
         vary, repeats = experiment.vary, experiment.repeats
-        drawn_by_default = (self.report or self.quick) and any(exact(experiment, auto_engine(self.kernel)))
+        rows = exact_rows(experiment, auto_engine(self.kernel))
+        drawn_by_default = (self.report or self.quick) and any(rows)
         if self.vary is False:
             vary = None
         elif vary is None and (self.vary or drawn_by_default):

@@ -37,7 +37,7 @@ from fastopen.workflows.engines import auto_engine, kernels_named, on_virtual_en
 from fastopen.workflows.run import ExecutedRun, RunOptions, StartedRun, Watch, resume_run, run_experiment
 from fastopen.workflows.workers import workers_at
 
-# Reasons for repeating a load, in words, by its kind of invalidity.
+# Reasons for repeating a load in words, by the kind of the invalid load.
 DISTURBED: Final[dict[str, str]] = {
     InvalidKind.FAULT: "the world program failed",
     InvalidKind.FIRST_BYTE_LATE: "a first byte came late",
@@ -47,7 +47,7 @@ DISTURBED: Final[dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Printing:
-    """Options for a run's output. `report` writes an HTML report; `plot` draws bars of page load times."""
+    """Options for the output of a run. `report` writes an HTML file; `plot` draws bars of page load times."""
 
     json: bool
     quiet: bool
@@ -58,7 +58,8 @@ class Printing:
 def run_and_print(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, printing: Printing
 ) -> None:
-    """Run the experiment and print its results. Raises typer.Exit if the exit code is not 0."""
+    """Run the experiment and print its results; with several kernels, run it on each and print comparisons.
+    Raises typer.Exit if the exit code is not 0."""
     observer = _observer(printing, options.store)
     named = kernels_named(options.kernel)
     if not named:
@@ -96,7 +97,7 @@ def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]
 
 
 def resume_and_print(folder: Path, options: RunOptions, printing: Printing) -> None:
-    """Finish a kept run, and print its results as `run_and_print` does."""
+    """Finish the kept run in `folder`, and print its results as `run_and_print` does."""
     _print(resume_run(folder, options, _observer(printing, options.store)), options, printing)
 
 
@@ -110,7 +111,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
             *(errors_console(), printing.quiet),
             pace=Pace.of(run.plan, run.store.pending()),
             expected_s=expected_s,
-            shorter=None if run.limit else partial(_ways, run),
+            shorter=None if run.limit else partial(_ways_to_shorten, run),
             limit=run.limit,
         )
         with watcher:
@@ -140,13 +141,13 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
         return 0.0
     least, most = shown_duration(seconds), shown_duration(busy_s)
     longer = f" to {most}, since this machine is busy" if busy_s >= LONGER * seconds else " or so"
-    print_message(f"{run.loads_left:,} loads, {least}{longer}{_ways(run, busy_s)}")
+    print_message(f"{run.loads_left:,} loads, {least}{longer}{_ways_to_shorten(run, busy_s)}")
     return busy_s
 
 
-def _ways(run: StartedRun, seconds: float) -> str:
-    """Return the end of a message on a run that takes `seconds`: the options that shorten it, each with the
-    duration that is left. Empty for a shard."""
+def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
+    """Return the end of a message on a run that takes `seconds`: options that shorten it, each with the new
+    duration. Empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -201,9 +202,9 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
             f"{intervals} wider than requested after {run.until.max_repeats} repeats; raise --max-repeats"
         )
     if not printing.quiet:
-        _say_done_again(run)
+        _print_repeated_loads(run)
     if run.results_store is not None:
-        _say_store(run.results_store, quiet=printing.quiet)
+        _print_store_use(run.results_store, quiet=printing.quiet)
     folder = run.store.folder
     if folder is not None and (options.output is not None or not printing.quiet):
         kept = "kept in" if run.outcome is not None else "already finished, in"
@@ -220,14 +221,14 @@ def _finish(run: ExecutedRun, options: RunOptions, printing: Printing) -> int:
         print_message(f"stopped: {run.outcome.hopeless}; --keep-going continues")
         return EXIT_FAULTS
     if options.limit_s is not None and run.outcome is not None and not printing.quiet:
-        _say_unanswered(run, run.outcome, options)
+        _print_undecided(run, run.outcome, options)
     if printing.report:
         announce_report(run.store)
     return EXIT_FAULTS if faults or any(cell.without_valid for cell in run.results.cells) else 0
 
 
-def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
-    """If the time limit was too short for a confidence interval, print a message with the options to use."""
+def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) -> None:
+    """If the time limit was too short for a confidence interval, print which options give one."""
     judged = [arm.name for arm in treatments_of(run.results.experiment.arms)[:1]]
     cells = [cell for cell in run.results.cells if cell.cell.arm.name in judged]
     if not cells or all(cell.interval is not None for cell in cells):
@@ -249,7 +250,7 @@ def _say_unanswered(run: ExecutedRun, outcome: RunOutcome, options: RunOptions) 
     print_message(f"{message}; for a verdict: {', or '.join(ways)}")
 
 
-def _say_done_again(run: ExecutedRun) -> None:
+def _print_repeated_loads(run: ExecutedRun) -> None:
     """Print how many loads were repeated and why, and how many tasks were split because a worker died."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
@@ -265,7 +266,7 @@ def _say_done_again(run: ExecutedRun) -> None:
         print_message(f"{tasks} split and submitted again, because a worker died")
 
 
-def _say_store(store: ResultsStore, *, quiet: bool) -> None:
+def _print_store_use(store: ResultsStore, *, quiet: bool) -> None:
     if not quiet:
         words = f"{store.found:,} loads found, {store.written:,} added, in {store.seconds:.1f} s"
         print_message(f"store {store.place}: {words}")

@@ -1,4 +1,4 @@
-"""Define options that several commands have."""
+"""Define options that several commands share."""
 
 import inspect
 from collections.abc import Callable
@@ -59,7 +59,7 @@ KernelOption = Annotated[
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter whose type is a dataclass with one option for each field of the dataclass."""
+    """Decorate a command: replace each parameter whose type is a dataclass by options for its fields."""
     kept: list[inspect.Parameter] = []
     kinds: dict[str, Any] = {}
     for one in inspect.signature(command).parameters.values():

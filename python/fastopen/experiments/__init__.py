@@ -15,7 +15,7 @@ from fastopen.experiments.arms import (
     treatments_of,
 )
 from fastopen.experiments.cells import Cell, Comparison, VaryingFactors, point_of, varying_factors
-from fastopen.experiments.client_settings import KINDS, asked_for
+from fastopen.experiments.client_settings import KINDS, requested_urls
 from fastopen.experiments.estimate import Pace, estimated_s, slowed_down
 from fastopen.experiments.factor_values import (
     COMMAND_LINE,
@@ -41,7 +41,7 @@ from fastopen.experiments.plan import (
     PlannedJob,
     default_draws,
     draw_of,
-    exact,
+    exact_rows,
     loaded_with,
     make_plan,
     repeats_of,

@@ -1,6 +1,6 @@
 """Define arms: named ways to begin connections, each with its role in a comparison, its texts and its style.
 
-An arm states whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
+An arm decides whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
 sentences select arms by their role, not by name. To add an arm, add an entry to ARMS. Users request arms by
 their names (`off`, `cold`), or by transports (`tcp`, `tls+tfo`).
 """
@@ -62,7 +62,7 @@ class Arm:
 
     @property
     def transport(self) -> Transport:
-        """Return the name of the transport in the contract."""
+        """Return the transport of the arm's loads in a job: `tcp`, `tfo`, `tls` or `tls+tfo`."""
         if self.encrypted:
             return "tls+tfo" if self.fast_open else "tls"
         return "tfo" if self.fast_open else "tcp"
@@ -158,7 +158,7 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the baseline's value from a mapping of arms to values; None if the baseline was not loaded."""
+    """Return the value of the baseline in a mapping of arms to values; None if it has no baseline."""
     return of_arm.get(BASELINE.name)
 
 
@@ -171,7 +171,7 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the treatment with the highest preference; None if no treatment was loaded."""
+    """Return the value of the treatment with the highest preference in a mapping of arms, or None."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
@@ -184,10 +184,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and TLS settings (None: cleartext) for `words`, the values of --transports. Every arm
-    is loaded with every setting, so that each setting has a baseline. If all words are arms or `all`, the
-    settings are those in `tls`. Otherwise the words decide between cleartext and TLS, and TLS uses the
-    settings in `tls` that are not None, or the default settings."""
+    """Return the arms and TLS settings (None: cleartext) for `words`, the values of --transports. Setups then
+    combine every arm with every setting, so that each setting has a baseline. If all words are arms or `all`,
+    the settings are `tls`. Otherwise the words decide between cleartext and TLS, and TLS uses the settings in
+    `tls` that are not None, or the defaults."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

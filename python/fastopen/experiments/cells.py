@@ -25,7 +25,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell(Comparison):
-    """A comparison with one of its arms. `index` is the cell's position in the plan."""
+    """One page, network, setup, engine and arm. `index` is the cell's position in the plan."""
 
     index: int
     arm: Arm
@@ -43,11 +43,11 @@ def point_of(experiment: Experiment, at: Comparison) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, and always the RTT, in the order of a table's columns."""
+    """The factors that vary in an experiment, plus the RTT. Tables, sentences and ids name cells by them."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """The varying factors of the registry (FACTORS)."""
+    """The varying factors of FACTORS, and then the RTT."""
     varying: tuple[Factor, ...]
     """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool
@@ -63,15 +63,16 @@ class VaryingFactors:
 
     def where(self, at: Comparison) -> str:
         """Return the name of a cell with a preposition: `at 20 ms`, `for 1 % loss`, `for 4g`."""
-        return f"{self.word} {self.name(at)}"
+        return f"{self.preposition} {self.name(at)}"
 
     @property
-    def word(self) -> str:
-        """Return the preposition for names in sentences: `at` if they begin with the RTT, otherwise `for`."""
+    def preposition(self) -> str:
+        """Return the preposition for names of cells: `at` if they begin with the RTT, otherwise `for`."""
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the conditions that a verdict is about, such as `HTTP/2, TLS 1.3`; empty if none varies."""
+        """Return the values of the factors with a verdict for each value (`Factor.question`), such as
+        `HTTP/2, TLS 1.3`; empty if none varies. In cleartext, leave out factors of TLS."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -79,16 +80,16 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, asked))
 
     def besides(self, *names: str) -> list[Factor]:
-        """Return the varying factors whose names are not in `names`."""
+        """Return the varying factors except those with these names."""
         return [factor for factor in self.varying if factor.name not in names]
 
     def phrases(self, at: Comparison, factors: Iterable[Factor]) -> tuple[str, ...]:
-        """Return the values of these factors at a cell or comparison, as phrases."""
+        """Return the values of these factors at a cell or comparison as phrases: `20 ms`, `TLS 1.3`."""
         point = self.point(at)
         return tuple(factor.phrase_at(point) for factor in factors)
 
     def name_without(self, at: Comparison, factor: Factor) -> str:
-        """Return a cell's name without one factor, and without the RTT if it does not vary."""
+        """Return a cell's name without the value of `factor`, and without the RTT if it does not vary."""
         named = [*([RTT] if self.varying_rtt else []), *self.varying[:-1]]
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
@@ -112,18 +113,19 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Return the factors that vary in an experiment, if it runs on these engines."""
+    """Find the factors that vary between the networks and setups of an experiment, and between engines."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)
-    telling = [factor for factor in others if _tells_more(factor, points)]
+    telling = [factor for factor in others if _varies_where_present(factor, points)]
     shown = [NETWORK, *(one for one in telling if one.name not in STANDS_FOR)] if named else telling
     varying_rtt = RTT.varies(points) and not named
     return VaryingFactors(experiment, (*others, RTT), (*shown, RTT), varying_rtt)
 
 
-def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return False if a factor differs only because some points lack its part, such as TLS settings."""
+def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
+    """Return False if a factor varies only because some points lack its part, such as TLS settings, and no
+    phrase of the factor names this case."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True
@@ -131,7 +133,7 @@ def _tells_more(factor: Factor, points: Sequence[Point]) -> bool:
 
 
 def network_labels(experiment: Experiment) -> list[str]:
-    """Return a short and unique label for each network in ids of jobs: `20ms`, `20ms,down2mbit`."""
+    """Return a short label for each network, unique in ids of jobs: `20ms`, `20ms,down2mbit`."""
     points = [Point(network, experiment.setups[0], "host") for network in experiment.networks]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part == "network"]
     others = [factor for factor in varying if factor is not RTT]
@@ -145,14 +147,14 @@ def network_labels(experiment: Experiment) -> list[str]:
 
 
 def setup_labels(experiment: Experiment) -> list[str]:
-    """Return a short label for each setup, for ids of jobs. The label is empty if there is only one setup."""
+    """Return a short label for each setup, unique in ids of jobs; an empty label if there is only one."""
     points = [Point(experiment.networks[0], setup, "host") for setup in experiment.setups]
     varying = [factor for factor in varying_factors(experiment).registered if factor.part != "network"]
     return _numbered([",".join(factor.label_at(point) for factor in varying) for point in points])
 
 
 def _numbered(labels: list[str]) -> list[str]:
-    """Return the labels, with their positions added if two labels are equal."""
+    """Return the labels. If any two are equal, add its position to each: `20ms~0`."""
     if len(set(labels)) == len(labels):
         return labels
     return [f"{label}~{number}" for number, label in enumerate(labels)]

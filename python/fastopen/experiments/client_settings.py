@@ -27,9 +27,9 @@ KINDS: Final = tuple(CLIENTS)
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client that settings of the command line or an experiment describe. `kind` is one of KINDS
-    (default: the loader). Settings that only other clients have are ignored. Raises ValueError for an unknown
-    kind, and ValidationError for invalid settings."""
+    """Return the client with these settings, by names of the fields of `Client`. `kind` is one of KINDS
+    (default: the loader), and `command` a command line or its words. Settings that only other kinds have are
+    ignored. Raises ValueError for a wrong kind or command, ValidationError for other wrong values."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
         raise not_accepted(asked, KINDS)
@@ -37,7 +37,7 @@ def client_of(settings: Mapping[str, Any]) -> Client:
     others = set(OWN_SETTINGS) - of.takes
     given: dict[str, Any] = {key: value for key, value in settings.items() if key not in others}
     given["kind"] = of.kind
-    given.setdefault("request_heads", usual_heads(of))
+    given.setdefault("request_heads", default_request_heads(of))
     line = given.pop("command", None)
     if of is COMMAND:
         words = _words(line)
@@ -64,8 +64,8 @@ def _words(line: object) -> list[str]:
 
 
 def _with_connection_options(client: Client) -> Iterator[str]:
-    """Yield the words of the client's command line. The placeholders for keep-alive and the number of
-    connections are replaced; those for URLs and the HTTP version stay."""
+    """Yield the words of the client's command line, with the placeholders for keep-alive and the number of
+    connections replaced. Placeholders for URLs and the HTTP version stay."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)
@@ -74,27 +74,27 @@ def _with_connection_options(client: Client) -> Iterator[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client with the placeholders in its command replaced by a page's URLs and HTTP version."""
+    """Return the client with a page's URLs and HTTP version instead of the placeholders in its command."""
     if client.command is None:
         return client
     words: list[str] = []
     for word in client.command:
         if word == URLS:
-            words += asked_for(page, tls)
+            words += requested_urls(page, tls)
         else:
-            url = served_as(page.resources[0].url, tls)
+            url = served_url(page.resources[0].url, tls)
             version = client.type.http_words.get(origins.versions[0], origins.versions[0])
             words.append(word.replace(URL, url).replace(HTTP, version))
     return client.model_copy(update={"command": words})
 
 
-def asked_for(page: Page, tls: Tls | None = None) -> list[str]:
+def requested_urls(page: Page, tls: Tls | None = None) -> list[str]:
     """Return the URLs at which origins serve the page's GET requests in phase `load`, without duplicates."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
-    return list(dict.fromkeys(served_as(one.url, tls) for one in wanted))
+    return list(dict.fromkeys(served_url(one.url, tls) for one in wanted))
 
 
-def served_as(url: str, tls: Tls | None = None) -> str:
+def served_url(url: str, tls: Tls | None = None) -> str:
     """Return the URL at which origins serve a resource. Its scheme is `http` if `tls` is None, otherwise
     `https`. The port stays the same. If `tls.security` is `recorded`, the URL does not change."""
     if tls is not None and tls.security == "recorded":
@@ -102,8 +102,8 @@ def served_as(url: str, tls: Tls | None = None) -> str:
     return with_scheme(url, "http" if tls is None else "https")
 
 
-def usual_heads(of: ClientType) -> RequestHeads:
-    """Return the default of `request_heads`: `recorded` if the client has this setting, otherwise `own`."""
+def default_request_heads(of: ClientType) -> RequestHeads:
+    """Return a client's default of `request_heads`: `recorded` if it has this setting, otherwise `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 

@@ -24,8 +24,8 @@ NAMED: Final = "network.named"
 _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
-def _by_default(vary: object) -> object:
-    """Replace True with an empty table, which means the default spreads, and False with None."""
+def _vary_table(vary: object) -> object:
+    """Convert a file's value of `vary`: True to an empty table (the default spreads), and False to None."""
     if isinstance(vary, str | int) and not isinstance(vary, bool):
         raise not_accepted(vary, ("true", "false", "a table"))
     return ({} if vary else None) if isinstance(vary, bool) else vary
@@ -45,7 +45,7 @@ class ExperimentSpec(Part):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     tolerance: Tolerance = Field(default_factory=Tolerance)
     smallest_effect: SmallestEffect = Field(default_factory=SmallestEffect)
-    vary: Annotated[Variation | None, BeforeValidator(_by_default)] = None
+    vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     published: PublishedTable | None = None
     rig: list[dict[str, Any]] = Field(default_factory=list)
     """Properties that the rig of the published experiment may have had (fastopen.experiments.rigs)."""
@@ -60,8 +60,8 @@ def experiment_of(
     named: object = None,
 ) -> Experiment:
     """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
-    relative paths. `factors` (values by name), `combine` and `named` are added to the document. Raises
-    InputError for all errors together, each with its place in `source`."""
+    relative paths. `factors` (values by name), `combine` and `named` add settings that the document lacks.
+    Raises InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

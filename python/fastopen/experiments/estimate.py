@@ -18,8 +18,8 @@ VIRTUAL_LOAD_RESOURCES: Final = 44
 def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
-    """Return a rough estimate of the time that all jobs take, in seconds. `parallel` is the number of worlds
-    that each engine runs at once. `slower` is each engine's slowdown compared with an idle machine."""
+    """Return a rough estimate of the seconds that all jobs of a plan take. `parallel` maps each engine to the
+    number of worlds that it runs at once, and `slower` to its slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -29,26 +29,27 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the factor (at least 1) by which this load average slows down `at_once` CPU-bound tasks."""
+    """Return the factor (at least 1) by which a load average of other tasks slows `at_once` CPU-bound
+    tasks."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
 @dataclass
 class Pace:
-    """Estimates the remaining time of a run. The estimate for the unfinished loads is multiplied by the ratio
-    of the elapsed time to the estimate for the finished loads."""
+    """An estimate of the remaining time of a run: the estimate for the unfinished loads, times the ratio of
+    the elapsed time to the estimate for the finished loads."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""
     left: float
     """Estimated seconds of the loads that have not finished."""
     done: float = 0.0
-    """Estimated seconds of the finished loads, repetitions included."""
+    """Estimated seconds of the finished loads. A load counts again each time it is repeated."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the pace for a plan's pending loads. `pending` lists the ids of these loads by job."""
+        """Return the pace before any pending load has finished. `pending` lists the loads' ids by job."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -64,7 +65,7 @@ class Pace:
             self.left -= cost
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Return the estimated seconds until each load has had one attempt; None if no load has finished."""
+        """Return the estimated seconds until each load has finished once; None if no load has finished."""
         return elapsed_s * self.left / self.done if self.done else None
 
 

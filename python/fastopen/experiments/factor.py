@@ -1,4 +1,4 @@
-"""Define factors, the settings that may vary from cell to cell: their names, values, texts and rules."""
+"""Define factors, the settings that may vary from cell to cell: their names, values and texts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 @dataclass(frozen=True)
 class Point:
-    """The conditions under which arms are compared: a network, a setup and an engine."""
+    """Objects that hold the values of all factors: a network, a setup, an engine and maybe an arm."""
 
     network: Network
     setup: Setup
@@ -45,19 +45,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary, with its names and texts as an option, TOML key, argument and column."""
+    """A setting that may vary in an experiment, and its names as an option, TOML key, argument and column."""
 
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
-    """Part of a job or cell that holds the factor."""
+    """Part of a job or cell that has the factor's fields."""
     fields: tuple[str, ...]
     """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link."""
     quantity: Quantity
     meaning: str
     """One-line explanation for users."""
     columns: tuple[str, ...] = ()
-    """Keys of cells in `--json` and names of exported columns, one for each field. The default is one name:
+    """Keys of cells in `--json` and names of exported columns, one for each field. If empty, the only name is
     the last part of the first field's path."""
     default: str | None = None
     """Default value as users write it; None for the contract's default."""
@@ -74,7 +74,7 @@ class Factor:
     called: str = ""
     """Name for users, if the header is too short to be a name."""
     full: str = ""
-    """Phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
+    """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
     """Phrase for a point at which the factor has no value, or no effect."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -84,7 +84,7 @@ class Factor:
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
-    """True if the factor decides how connections begin. Rows that differ only in this factor are compared."""
+    """True if the factor decides how connections begin. A report compares rows that differ only in it."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """Function that returns the default of each field at a point, if it depends on the point or differs from
     the contract's. A table does not show a factor that has only these values."""
@@ -150,7 +150,8 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it: `default`, or the contract's; None if no default is fixed."""
+        """Return the default as users write it: `default`, else the contract's. None if the default is empty,
+        or depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -158,14 +159,15 @@ class Factor:
 
     @cached_property
     def accepted(self) -> tuple[str, ...]:
-        """Return the words that users may write, such as the values of an enum or `none`; may be empty."""
+        """Return the words that are valid values, such as those of an enum, or `none`; may be empty."""
         schema = self._adapter.json_schema()
         enums = (one.get("enum", ()) for one in (schema, *schema.get("anyOf", ())))
         return tuple(dict.fromkeys([*self.quantity.accepted, *(word for enum in enums for word in enum)]))
 
     @cached_property
     def bounds(self) -> str:
-        """Return the contract's range of the factor as users write it; empty if there is no lower bound."""
+        """Return the range that the contract allows, as users write it: `LOW to HIGH`, `LOW at least` or
+        empty."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -178,7 +180,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return the field of the contract's model; None if there is no such field."""
+        """Return the pydantic field of the first path in `fields`; None if the contract has no such field."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -192,7 +194,7 @@ class Factor:
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
-        """Return the value in base units, checked by the contract. Raises UnitError if it is invalid."""
+        """Convert a value that a user wrote to base units, and validate it. Raises UnitError."""
         value = self.quantity.read(written)
         if not self.quantity.in_contract(value):
             return value
@@ -217,32 +219,33 @@ class Factor:
         return bool(attrgetter(field)(point.part(self.part)) != without)
 
     def text_at(self, point: Point) -> str:
-        """Return the value as text for a column (both directions if they differ); `-` if it has no effect."""
+        """Return the value as text for a table's column, such as `20` or `20/5` if the link's directions
+        differ; `-` if the factor has no effect."""
         return self._text(point) if self.applies(point) else "-"
 
     def phrase_at(self, point: Point) -> str:
-        """Return the value as a phrase of a sentence."""
+        """Return the value as a phrase for a sentence, such as `20 ms` or `cleartext`."""
         if self.absent_phrase and (not self.applies(point) or set(self.values(point)) == {None}):
             return self.absent_phrase
         text = self.text_at(point)
         return self.words.get(text) or self.template.format(text)
 
     def full_phrase_at(self, point: Point) -> str:
-        """Return the value as a phrase that is clear without context."""
+        """Return the value as a phrase that is clear without context, such as `RTT 20 ms`."""
         return self.full.format(self.text_at(point)) if self.full else self.phrase_at(point)
 
     def label_at(self, point: Point) -> str:
-        """Return the value as text for a job's id."""
+        """Return the value as text for a job's id, such as `down2mbit`."""
         return (self.label or self.template.replace(" ", "-")).format(self._text(point).replace(" ", "-"))
 
     @property
     def template(self) -> str:
-        """Return `phrase`, or its default if it is empty."""
+        """Return `phrase`, or if it is empty, the title followed by the value."""
         return self.phrase or f"{self.title} {{}}"
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on the point, as for TLS factors (no value in cleartext)."""
+        """Return True if the default depends on the point. Factors of TLS have no value in cleartext."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:

@@ -38,7 +38,7 @@ DIRECTIONS: Final = ("down", "up")
 ALL_HTTP: Final = tuple(version for version in get_args(Http) if version != "1.0")
 # Factors that a named network sets.
 OF_NAMED: Final = ("rtt", "down", "up")
-# Factors that can reduce the additional time that large certificates take.
+# Factors whose values can shorten the additional time of large certificates.
 REMEDIAL: Final = frozenset({"session", "initial_window", "certificate_compression"})
 _OF_THE_LINK: Final = (*OF_NAMED, "down_trace", "up_trace")
 # Matches a setting in an error message: `--tls=1.3`, or with alternative values `--http=1.1/2`.
@@ -48,8 +48,8 @@ _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 @dataclass(frozen=True)
 class SettingSource:
-    """The source of requested values: the command line, a TOML file or Python. Each source has its own names
-    for the settings: `--rtt`, `network.rtt` or `rtt`."""
+    """The source of requested values: the command line, a TOML file or Python. Errors name each setting as
+    its source does: `--rtt`, `network.rtt` or `rtt`."""
 
     name: str
     """Text before a setting's name in errors: the path of a file, or empty."""
@@ -75,7 +75,7 @@ class SettingSource:
         return f"{key} {any_of(words)}"
 
     def place(self, *keys: str) -> str:
-        """Return the place of an error, such as `my.toml: network.rtt`."""
+        """Return the place of an error in these settings, such as `my.toml: network.rtt`."""
         return ": ".join(part for part in (self.name, ", ".join(keys)) if part)
 
 
@@ -150,8 +150,8 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return a network factor's requested values, or else its defaults; [None] for a rate that a trace
-        replaces. The result is empty if the contract's model provides the default."""
+        """Return the requested values of a factor of the network, or else its defaults; [None] for a rate
+        that a trace replaces. The result is empty if the contract's model provides the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -160,8 +160,8 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms to compare, and the setups without duplicates: each combination of client, origins,
-        TCP and TLS. If large certificates are compared, setups with REMEDIES are added. Raises InputError."""
+        """Return the arms to compare, and a setup for each combination of client, origins, TCP and TLS. If
+        large certificates are compared, setups with REMEDIES are added. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
@@ -193,7 +193,8 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise InputError if TLS is configured but never used, or excluded but used by all transports."""
+        """Raise InputError if TLS settings are requested but no transport uses TLS, or if cleartext is
+        requested but all transports use TLS."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -202,8 +203,7 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with other kinds, and REMEDIAL factors are not
-        set."""
+        """Return True if large certificates are compared with other kinds, and no REMEDIAL factor is set."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -216,7 +216,7 @@ class Asked:
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the values of the factor `session` that all clients and settings support."""
+        """Return the values of the factor `session` that all clients and requested settings support."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.only_by_name for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
@@ -265,16 +265,16 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an error about those factors in `names` that are requested, or about all if none is."""
+        """Return an InputError at the requested factors in `names`, or at all if none is requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert errors raised in the `with` block into InputError. Its place is the factors or the setting
-        that a ValidationError names, or else the requested factors of `parts`. For any other ValueError, the
-        place is the factors `client` and `command`."""
+        """Convert a ValueError raised in the `with` block into InputError. The place is the factors or the
+        setting that a ValidationError names, or else the requested factors of `parts`; for other errors, the
+        factors `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -290,8 +290,8 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part of a job, by their names in the contract's model. The value
-        is a list if an experiment may compare several values of the factor."""
+        """Return the requested settings of a part of a job, by the last part of their TOML keys. A value is a
+        list if an experiment may compare several values of the factor."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -299,7 +299,7 @@ class Asked:
         }
 
     def _check_clients(self, clients: Sequence[Client]) -> None:
-        """Raise an error for settings of the client or TLS that contradict each other or have no effect."""
+        """Raise InputError for settings of the client or TLS that exclude each other or have no effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
@@ -325,9 +325,9 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Read the requested values of factors. `written` maps names of factors to values, where None means that
-    the factor is not requested. `named` has the names of named networks, which set RTT and rates. Give
-    several values or names as a list, or as a text with commas. Raises InputError."""
+    """Read requested values. `written` maps names of factors to values; None means that the factor is not
+    requested. `named` has names of networks (NAMED_NETWORKS), which set RTT and rates. Several values or
+    names are a list, or a text with commas. Raises InputError for all errors together."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))
@@ -395,18 +395,18 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """Return the networks for values of factors, such as `rtt="20ms,100ms"`. Raises InputError."""
+    """Return the networks with these values of factors, such as `rtt="20ms,100ms"`. Raises InputError."""
     return read_asked(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return the setups for values of factors, such as `profile="browser,mget"`. Raises InputError."""
+    """Return the setups with these values of factors, such as `profile="browser,mget"`. Raises InputError."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 
 
 def unknown(key: str, known: Iterable[str], place: str) -> InputError:
-    """Return the error for an unknown key. It suggests a similar known key, if there is one."""
+    """Return the error for a key that is not in `known`. It suggests a similar known key, if there is one."""
     listed = list(known)
     elsewhere = [one for one in listed if one.rpartition(".")[2] == key.rpartition(".")[2]]
     if elsewhere:
@@ -426,8 +426,8 @@ def _needed(factor: Factor) -> Factor:
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Return the values without factors that have no effect, so that networks that differ only in these
-    factors become equal."""
+    """Leave out factors that have no effect with the other values (`Factor.needs`), so that networks that
+    differ only in such factors become equal."""
     return {
         factor: value
         for factor, value in values.items()

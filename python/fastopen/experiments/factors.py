@@ -12,7 +12,7 @@ from fastopen.contract.client_kinds import LOADER
 from fastopen.contract.origins import Http
 from fastopen.experiments import quantities as q
 from fastopen.experiments.arms import ARMS, TRANSPORT_WORDS
-from fastopen.experiments.client_settings import KINDS, usual_heads, with_bodies_for
+from fastopen.experiments.client_settings import KINDS, default_request_heads, with_bodies_for
 from fastopen.experiments.factor import Factor, Part, Point
 from fastopen.experiments.model import AskedEngine, default_queue_bytes
 from fastopen.experiments.named_networks import NAMED_NETWORKS, RATES_BY_DEFAULT
@@ -115,9 +115,9 @@ _NETWORK: Final = (
     ),
     Factor(
         "path_share", "network", ("path_share",), q.FRACTION,
-        "Share of these hosts behind it, sampled for each repeat.", example="10%,50%", header="behind\n%",
-        phrase="{} % of hosts behind it", absent_phrase="no host behind it", label="behind{}%",
-        needs=("path", "none"), chance=lambda share: 0 < share < 1,
+        "Share of hosts behind the middlebox, sampled for each repeat.", example="10%,50%",
+        header="behind\n%", phrase="{} % of hosts behind it", absent_phrase="no host behind it",
+        label="behind{}%", needs=("path", "none"), chance=lambda share: 0 < share < 1,
     ),
     Factor(
         "names", "network", ("names",), q.TEXT,
@@ -126,7 +126,7 @@ _NETWORK: Final = (
     ),
     Factor(
         "resolver_rtt", "network", ("resolver_rtt_us",), q.DURATION_OR_NONE, "RTT to the resolver.",
-        example="5ms,20ms", otherwise="that of the link", header="resolver\nms", phrase="resolver at {} ms",
+        example="5ms,20ms", otherwise="RTT of the link", header="resolver\nms", phrase="resolver at {} ms",
         absent_phrase="no resolver RTT", label="resolver{}ms", columns=("resolver_rtt_ms",),
         needs=("names", "none"),
     ),
@@ -151,7 +151,7 @@ _NETWORK: Final = (
 )
 _CLIENT: Final = (
     Factor(
-        "client", "client", ("label",), q.choice(*KINDS), f"What loads the pages: of {', '.join(KINDS)}.",
+        "client", "client", ("label",), q.choice(*KINDS), f"Client that loads the pages: {', '.join(KINDS)}.",
         example="loader,chromium", default=LOADER.label, header="client", columns=("client",), question=True,
         key="client.kind", phrase="{}",
     ),
@@ -203,10 +203,10 @@ _CLIENT: Final = (
         "request_heads", "client", ("request_heads",), q.TEXT,
         "Heads of Chromium's requests: of the recorded sizes, or its own.", example="recorded,own",
         otherwise="recorded, where the client can", header="heads", phrase="{} heads",
-        natural=lambda point: (usual_heads(point.setup.client.type),),
+        natural=lambda point: (default_request_heads(point.setup.client.type),),
     ),
     Factor(
-        "isolate", "client", ("isolate",), q.FLAG, "Show a command only programs, libraries and fonts.",
+        "isolate", "client", ("isolate",), q.FLAG, "Let a command see only programs, libraries and fonts.",
         switch=True,
     ),
     Factor(
@@ -355,7 +355,7 @@ _ORIGINS_AND_TLS: Final = (
     ),
     Factor(
         "bodies", "origins", ("bodies",), q.TEXT, "Content of bodies: synthetic, recorded or filler.",
-        example="filler,synthetic", otherwise="what the client needs", header="bodies", phrase="{} bodies",
+        example="filler,synthetic", otherwise="as the client needs", header="bodies", phrase="{} bodies",
         natural=lambda point: (with_bodies_for(point.setup.client, Origins()).bodies,),
     ),
 )
@@ -401,7 +401,7 @@ TRANSPORT: Final = Factor(
     "First flights to compare: tcp,tfo,tls,tls+tfo,recorded, or arms off,cold,warm, or all.",
     example="off,warm", default="off,cold,warm", named="transports", key="transports",
 )
-# Factors without an option of their own: TRANSPORT sets them.
+# Factors that users set only through TRANSPORT.
 _OF_TRANSPORT: Final = (
     Factor(
         "arm", "arm", ("name",), q.choice(*ARMS),
@@ -431,7 +431,7 @@ COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts that users can set."""
+    """Return the factors of these parts of a job or cell that users can set, in order."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 

@@ -24,7 +24,7 @@ def packaged_experiments() -> dict[str, Path]:
 
 
 def load_experiment(name_or_path: str) -> Experiment:
-    """Return a packaged experiment by its name, or any experiment by its file. Raises InputError."""
+    """Return the packaged experiment of this name, or the experiment in this file. Raises InputError."""
     packaged = packaged_experiments()
     if name_or_path in packaged:
         return read_experiment(packaged[name_or_path])
@@ -40,7 +40,7 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
     """Return the experiment in a TOML file. Its default name is the name of the file. With `find_pages`, also
-    check that its pages exist. Raises InputError with file and key."""
+    check that its pages exist. Raises InputError whose place is the file and key."""
     data = read_toml(path)
     problems: list[InputError] = []
     if find_pages and isinstance(pages := data.get("pages"), list):
@@ -57,7 +57,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the rigs that an experiment's file declares. Raises InputError, also if it declares none."""
+    """Return the rigs that an experiment's file declares. Raises InputError if it declares none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)

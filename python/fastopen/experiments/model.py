@@ -30,7 +30,7 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """The table of published.csv that the experiment is compared with."""
+    """The published table with which the experiment is compared: rows of the packaged file published.csv."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""
@@ -39,9 +39,9 @@ class PublishedTable(Part):
     unit: Literal["s", "ms"] | None = None
     """The correct unit of the times, if the table prints a wrong unit."""
     swapped: bool = False
-    """True if the table prints the times with and without TFO in each other's column."""
+    """True if the table's columns of times with and without TFO are swapped."""
     known: list[str] = Field(default_factory=list)
-    """Sentences on other reasons why the published figures differ from the figures of this experiment."""
+    """Sentences for reports: other reasons why the published figures differ from this experiment's."""
 
 
 class Setup(Part):
@@ -72,7 +72,7 @@ class Setup(Part):
 
 
 class Experiment(Part):
-    """An experiment. Each combination of page, network, setup, arm and engine has up to `repeats` loads."""
+    """Pages, networks, setups, arms and engines. Each combination is loaded up to `repeats` times."""
 
     name: str
     title: str = ""
@@ -141,7 +141,7 @@ class Experiment(Part):
 
 
 def default_queue_bytes(rate_bit_per_s: int | None) -> int | None:
-    """Return the default size of a link's queue; None (no limit) if the rate has no limit."""
+    """Return the default size of a link's queue in bytes; None (no limit) if the rate has no limit."""
     if rate_bit_per_s is None:
         return None
     return max(QUEUE_MIN_BYTES, rate_bit_per_s * QUEUE_TIME_MS // 8_000)

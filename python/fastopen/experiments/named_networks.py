@@ -16,7 +16,7 @@ OOKLA: Final = "Ookla's medians of the United States in the third quarter of 202
 
 @dataclass(frozen=True)
 class NamedNetwork:
-    """An access network: RTT, rate to the client and rate from it as users write them, and their source."""
+    """An access network: its RTT and rates to and from the client, as users write them, and their source."""
 
     rtt: str
     down: str
@@ -25,7 +25,7 @@ class NamedNetwork:
 
     @cached_property
     def rates(self) -> tuple[int | None, int | None]:
-        """Return the rates to the client and from it, in bit/s."""
+        """Return the rates to and from the client, in bit/s; None for no limit."""
         return (units.parse_rate_bit_per_s(self.down), units.parse_rate_bit_per_s(self.up))
 
 
@@ -49,8 +49,6 @@ NAMED_NETWORKS: Final = {
 DEFAULT_NETWORKS: Final = ("broadband", "mobile", "4g")
 # The network whose rates apply to a run that sets only some of RTT and rates.
 RATES_BY_DEFAULT: Final = "broadband"
-
-
 _BY_VALUE: Final = {
     (units.parse_duration_us(one.rtt), *one.rates): name for name, one in NAMED_NETWORKS.items()
 }
@@ -70,7 +68,7 @@ def has_usual_rates(networks: Sequence[Network]) -> bool:
 
 
 class _Named(Factor):
-    """A factor that shows the network's name instead of RTT and rates."""
+    """A factor whose value is the name of the network. Tables show it instead of RTT and rates."""
 
     def values(self, point: Point) -> tuple[str | None, ...]:
         return (name_of(point.network),)

@@ -40,7 +40,7 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job, with its comparison, the number of its repeat and the cells of its loads."""
+    """A job, with its comparison, the number of its repeat (from 0) and the cells of its loads."""
 
     job: Job
     comparison: Comparison
@@ -69,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if a load always has the same result: in virtual time, if nothing in it is random."""
+    """Return True if all repeats of a load have the same result: in virtual time, if nothing is random."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
@@ -83,28 +83,29 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
-    """Return True if a job always produces the same records: in virtual time with a deterministic client."""
+    """Return True if the seed of a job determines its records: in virtual time with a deterministic
+    client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
     """Return the experiment, with a random seed if any load is random. `auto` replaces "auto" engines."""
-    if all(exact(experiment, auto)):
+    if all(exact_rows(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
-def exact(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return a flag for each combination of network, setup and engine: True if a load with it always has the
-    same result. `auto` replaces "auto" engines."""
+def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
+    """Return the value of `without_chance` for each combination of network, setup and engine. `auto` replaces
+    "auto" engines."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of samples for a report: fewer for a large sweep."""
-    loads_of_a_draw = pages * len(exact(experiment, auto)) * len(experiment.arms)
+    """Return the default number of samples for a report on this number of pages: fewer for a large sweep."""
+    loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
 
@@ -121,15 +122,15 @@ def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw
 
 
 def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
-    """Return network and client of a cell's loads, with the values that this repeat samples."""
+    """Return the network and the client of a cell's loads, with the values that this repeat samples."""
     network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, repeat)
     return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
 
 
 def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = "host") -> Plan:
-    """Return the plan of an experiment with these pages. `auto` replaces "auto" engines. Raises InputError if
-    a page or setting is invalid, or if there are too many loads."""
+    """Return the plan that loads these pages in an experiment. `auto` replaces "auto" engines. Raises
+    InputError if a page or setting is invalid, or if there are too many loads."""
     named = _with_unique_names(pages)
     engines: list[EngineName] = [auto if name == "auto" else name for name in experiment.engines]
     engines = list(dict.fromkeys(engines))
@@ -239,16 +240,16 @@ def _changes_of_repeat(
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    """Raise InputError for too many loads, which a small mistake in a sweep can cause."""
+    """Raise InputError for more than LOADS_MAX loads, which a small mistake in a sweep can cause."""
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
-    words, loads = counted(experiment, pages, len(engines), repeats)
+    words, loads = plan_size(experiment, pages, len(engines), repeats)
     if loads > LOADS_MAX:
         remedy = f"use fewer values or repeats, for at most {LOADS_MAX:,} loads"
         raise InputError(f"{words} are {loads:,} loads", "", remedy)
 
 
-def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
+def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) -> tuple[str, int]:
     """Return the run's size as text, such as `2 pages x 3 networks x 10 repeats`, and its number of loads."""
     counts = {
         "page": pages,
@@ -263,13 +264,13 @@ def counted(experiment: Experiment, pages: int, engines: int, repeats: int) -> t
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return a load's time limit: two minutes plus TRANSFER_SLACK transfer times, but at most an hour."""
+    """Return a load's time limit in us: two minutes plus TRANSFER_SLACK transfer times, at most an hour."""
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
     return min(LOAD_TIMEOUT_MIN_US + slack_us, LOAD_TIMEOUT_MAX_US)
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that an idle link needs to carry the page's bytes, first down, then up."""
+    """Return the seconds that an idle link needs for a page's bytes to the client and then those from it."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0
@@ -281,7 +282,7 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Return the pages, with numbers added to repeated names, because such pages would share cells."""
+    """Return the pages, with numbers added to repeated names, because a page's name identifies its cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:

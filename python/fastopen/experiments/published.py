@@ -1,4 +1,4 @@
-"""Read published figures to compare experiments with: tables of papers and reports, as printed."""
+"""Read the page load times that papers and reports have published, to compare experiments with them."""
 
 import csv
 from typing import Final
@@ -31,7 +31,7 @@ class PublishedCell(BaseModel):
     true_unit: str = ""
     """Correct unit of the times; empty if the printed unit is correct."""
     swapped: bool = False
-    """True if the table prints the times with and without TFO in each other's column."""
+    """True if the table's columns of times with and without TFO are swapped."""
 
     @property
     def off_ms(self) -> float:
@@ -67,8 +67,8 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Map pairs of a page's name and a network's index to the published cell with the same page, RTT and
-    rates. Pairs without such a cell are left out."""
+    """Map pairs (name of a page, index of a network) of the experiment to the published cell with the same
+    page, RTT and rates. Pairs without such a cell are left out."""
     table = experiment.published
     if table is None:
         return {}

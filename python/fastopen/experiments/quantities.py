@@ -18,8 +18,8 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value, such as a duration. `read` converts a value that a user wrote to base units. It raises
-    UnitError with the problem and the accepted values."""
+    """A kind of value, such as a duration, and the functions that convert it. `read` converts a value that a
+    user wrote to base units. It raises UnitError with the problem and the accepted values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -34,16 +34,17 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Accepted words that the type of the contract's field does not list."""
+    """Accepted words in addition to those that the type of the contract's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if the value that `read` returned must satisfy the contract's field."""
+    """Function that returns True if the contract's field must validate a value that `read` returned."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """Return the exported value as a text, number or flag; None for an empty list or mapping."""
+        """Return the exported value as a text (lists joined by commas), number or flag; None if it is
+        empty."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)
@@ -148,7 +149,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
-    """Yield hosts and their values. In TOML, the host `a.test` without quotes is a table in a table."""
+    """Yield pairs of a host and its value. In TOML, the key `a.test` without quotes is a table in a table."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{domain}{name}.")
@@ -183,7 +184,7 @@ def _jitter(value: object) -> dict[str, int] | None:
     return {f"{named}_us": most_us}
 
 
-def _plain_jitter(value: dict[str, int]) -> str:
+def _write_jitter(value: dict[str, int]) -> str:
     ((distribution, us),) = value.items()
     return ("uniform:" if distribution == "uniform_us" else "") + units.format_duration_us(us)
 
@@ -201,20 +202,20 @@ def _cross(value: object) -> dict[str, str] | None:
     return dict(sorted(cross.items()))
 
 
-def _plain_cross(value: dict[str, str]) -> str:
+def _write_cross(value: dict[str, str]) -> str:
     return "+".join(f"{way}={traffic}" for way, traffic in value.items())
 
 
 def not_accepted(value: object, accepted: Sequence[str]) -> UnitError:
-    """Return the error for an unknown word. It lists the accepted words. If they are ten or more and one of
-    them is similar to the unknown word, it suggests only the similar word."""
+    """Return the error for a value that is not in `accepted`. It lists the accepted words, or only the most
+    similar word if there are ten or more."""
     every = f"use {any_of(accepted)}"
     remedy = every if len(accepted) < 10 else did_you_mean(str(value), accepted, every)
     return UnitError(f"unknown value {shown(value)}; {remedy}")
 
 
 def shown(value: object) -> str:
-    """Return a value as a short text for a message."""
+    """Return a value as a text of at most 80 characters for a message."""
     text = (
         "a table" if isinstance(value, dict) else "a list" if isinstance(value, list | tuple) else repr(value)
     )
@@ -267,8 +268,8 @@ SECONDS: Final = Quantity(_seconds, "{}s".format, str, kind="int", unit="s")
 BYTES: Final = Quantity(_size, kind="int", unit="bytes")
 COUNT: Final = Quantity(_count, kind="int")
 SCALE: Final = Quantity(_number, "{:g}".format, kind="float")
-JITTER: Final = Quantity(_jitter, _plain_jitter, export=lambda value: value and _plain_jitter(value))
-CROSS: Final = Quantity(_cross, _plain_cross, export=lambda value: value and _plain_cross(value))
+JITTER: Final = Quantity(_jitter, _write_jitter, export=lambda value: value and _write_jitter(value))
+CROSS: Final = Quantity(_cross, _write_cross, export=lambda value: value and _write_cross(value))
 FLAG: Final = Quantity(_flag, units.on_off, kind="flag", accepted=units.ON_OFF)
 TEXT: Final = Quantity(_text)
 # A version of IP. TOML files and Python may give it as a number.

@@ -18,7 +18,7 @@ def http_words(http: str) -> str:
 
 
 def recorded_versions(page: Page) -> dict[str, Http]:
-    """Map each host to the newest recorded version of its https resources, at least HTTP/1.1."""
+    """Map each host of a page to the newest HTTP version recorded for its https resources, else to `1.1`."""
     versions: dict[str, Http] = dict.fromkeys(page.hosts(), "1.1")
     for resource in page.resources:
         if resource.encrypted and resource.http is not None:
@@ -27,8 +27,8 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the setup's origins. If their HTTP version is `recorded`, each host gets the newest version that
-    the setup supports, but at most its recorded version."""
+    """Return the setup's origins, with the HTTP version `recorded` replaced by a version for each host of the
+    page: the newest that the setup and network support, but at most the recorded version of the host."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins
@@ -43,7 +43,7 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
 
 
 def _supported(setup: Setup, network: Network) -> list[Http]:
-    """Return the multiplexing HTTP versions (3 and 2) that the setup supports, newest first."""
+    """Return the multiplexing HTTP versions (3 and 2) that the setup and network support, newest first."""
     if setup.tls is None or setup.origins.closes:
         return []
     able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]

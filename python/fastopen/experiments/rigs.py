@@ -1,6 +1,6 @@
 """Read the possible rigs of a published experiment: the conditions under which it may have run.
 
-An experiment's file declares properties. Each has a source, or is assumed. A rig is a set of properties.
+An experiment's file declares properties. Each property has a source, or is assumed. A rig is a set of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from fastopen.pages import Page
 
 KEY: Final = "rig"
 ASSUMED: Final = "assumed"
-# Size of the small objects of a page that is fitted, in bytes. They fit into an initial window of 3 segments.
+# Size of each script that `chain_of_hosts` adds, in bytes. It fits into an initial window of 3 segments.
 SMALL_BYTES: Final = 2000
 # Ways to fit a page to the published times.
 Fitted = Literal["objects", "hosts", "time"]
@@ -47,25 +47,25 @@ class Property(BaseModel):
     pages: list[str] | None = None
     """Pages that have the property; None for all."""
     each_page: bool = False
-    """True for a property of each page, which a rig can have for some pages only."""
+    """True if each page has its own copy of the property, so that a rig can have it for some pages only."""
     set: dict[str, Any] = Field(default_factory=dict)
     """New values for keys of the experiment's file: `"tcp.initial_window_segments" = 3`."""
     off: dict[str, Any] = Field(default_factory=dict)
-    """New values, as in `set`, for loads without TFO only."""
+    """New values, as in `set`, only for loads without TFO."""
     rtt_factor: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Ratio of the rig's RTT to the published RTT."""
     rtt_plus_ms: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """Milliseconds that the rig's RTT is longer, after `rtt_factor`."""
+    """Milliseconds added to the RTT after it is multiplied by `rtt_factor`."""
     arm: ArmName | None = None
     """Arm that is compared with the published times with TFO; by default the arm with warm cookies."""
     tfo_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
     was used with TFO."""
     fitted: Fitted | None = None
-    """Fit to published times without TFO. `objects`: equal objects replace the page; their number and size
-    are fitted to two times. `hosts`: a chain of small objects replaces all but the document, each on a host
-    of its own; their number is fitted to two times. `hosts` and `time`: the client takes additional time,
-    which is fitted to one time."""
+    """Way to fit the page to published times without TFO. `objects`: equal objects replace the page; their
+    number and size are fitted to two times. `hosts`: a chain of small scripts, each on a host of its own,
+    replaces all but the document; their number is fitted to two times. `hosts` and `time`: the client needs
+    additional time, which is fitted to one time."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -84,12 +84,12 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment and the adjustments with which one page is loaded on a rig."""
+    """The experiment that loads one page on a rig, and the adjustments that an experiment cannot express."""
 
     experiment: Experiment
     """The experiment with only this page. The networks are in the order of the base experiment's networks."""
     off: Experiment
-    """The same, for loads without TFO."""
+    """The experiment for loads without TFO; the same object as `experiment` if no property sets `off`."""
     arm: ArmName
     tfo_ms: float
     fitted: Fitted | None
@@ -124,13 +124,13 @@ class RigSpace:
         return {network: cell for (name, network), cell in published.items() if name == page}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
-        """Yield each rig, those with fewer properties first. `order` sorts the rigs of one size."""
+        """Yield each rig, those with fewer properties first. `order` sorts rigs of equal size."""
         for count in range(len(self.names) + 1):
             alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
             yield from sorted(chain.from_iterable(alike), key=order)
 
-    def one_more(self, rig: Rig) -> list[Rig]:
-        """Return the rigs that have one more property than `rig`, or a different value of one property."""
+    def neighbours(self, rig: Rig) -> list[Rig]:
+        """Return the rigs that have one property more than `rig`, or a different value of one property."""
         found = []
         for one in self.properties:
             kept = tuple(other for other in rig if other.name != one.name)
@@ -142,7 +142,7 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return how to load a page on a rig. Raises InputError if properties contradict each other."""
+        """Return the setting to load a page on a rig. Raises InputError if properties exclude each other."""
         own = [one for one in rig if one.is_about(page)]
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -157,7 +157,7 @@ class RigSpace:
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
         """Return the base experiment with one page and these properties, for loads with TFO or without
-        (`off`). Raises InputError if they contradict each other."""
+        (`off`). Raises InputError if the properties exclude each other."""
         networks: list[Network] = []
         experiment: Experiment | None = None
         for network in self.base.networks:
@@ -179,7 +179,7 @@ class RigSpace:
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
         """Return the base experiment with one network, one page and these properties. Raises InputError."""
-        document = _with(self.document, _of_network(network))
+        document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)
         return experiment_of(_with(document, {"pages": [page]}), self.source, self.folder)
@@ -187,7 +187,7 @@ class RigSpace:
     def _at_fault(
         self, network: Network, own: Sequence[Property], page: str, *, off: bool
     ) -> Sequence[Property]:
-        """Return the smallest set of these properties with which the experiment is invalid."""
+        """Return the smallest set of these properties that makes the experiment invalid, by default all."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -198,7 +198,7 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the rigs that a file declares. Raises InputError with the key of an invalid property."""
+    """Return the rigs that an experiment's document declares. Raises InputError for invalid properties."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -213,7 +213,7 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    """Return the property, or if it is one of each page, a property for each page."""
+    """Return the property, or if `each_page` is set, a copy for each of its pages."""
     if not one.each_page:
         return [one]
     pages = base.pages if one.pages is None else one.pages
@@ -236,7 +236,7 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
             raise InputError(f"{one.name} and {other.name} both set {min(both)}", source.place(KEY), remedy)
 
 
-def _of_network(network: Network) -> dict[str, Any]:
+def _network_keys(network: Network) -> dict[str, Any]:
     """Return a network's RTT and rates as keys of an experiment's file, with one value each."""
     rates = {
         f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
@@ -270,8 +270,8 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return a page of resources of one size. The first is the document. The others are requested when it has
-    arrived."""
+    """Return the page with `objects` resources of equal size, `body_bytes` in all: the document, and images
+    that are requested when it has arrived."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     others = ({**image, "url": f"{begin}/object{number}"} for number in range(1, objects))
@@ -279,8 +279,8 @@ def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
-    """Return a page of the document and a chain of small scripts: each is on a host of its own, and initiates
-    the next one at its end."""
+    """Return the page with its document and a chain of small scripts, on `hosts` hosts in all. Each script
+    has a host of its own. A resource initiates the next one at its end."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}
@@ -290,7 +290,8 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Return the page with its document and copies of it, each with these changes. Nothing takes time."""
+    """Return the page with new resources: its document with the changes `root`, and a copy of this document
+    for each item of `others`. Server think times and the processing before the load event are 0."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     changes = {"resources": resources, "load_event_processing_us": 0, "explanations": ()}

@@ -1,4 +1,4 @@
-"""Combine lists of settings into clients and setups, one for each combination of values."""
+"""Make clients and setups from lists of values, one for each combination of values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -10,7 +10,7 @@ from fastopen.experiments.client_settings import client_of, with_bodies_for
 from fastopen.experiments.model import Setup
 
 T = TypeVar("T")
-# Settings that have a list as their value. For all other settings, a list means several values to compare.
+# Settings whose value is a list. For all other settings, a list means several values to compare.
 LISTS: Final = ("phases", "command", "http2_hosts", "http3_hosts", "path_hosts", "server", "server_hosts")
 
 # Settings that avoid the additional round trips of large certificates: sessions that are resumed without
@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Return the results of `make` for all combinations of values, without duplicates. A list means several
-    values of its setting, unless the setting is in LISTS. Raises the errors of `make`."""
+    """Call `make` with each combination of the settings' values, and return the results without duplicates. A
+    list means several values, unless its setting is in LISTS. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -35,8 +35,8 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of values, as `multiplied` does. Raises ValueError and
-    ValidationError."""
+    """Return a client for each combination of values, as `multiplied` does. Raises ValueError if the kinds or
+    the command are unusable, and ValidationError for other invalid values."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")
@@ -70,7 +70,8 @@ def setups_of(
 
 
 def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
-    """Return a setup. Settings of TLS that the client does not support get their defaults."""
+    """Return a setup whose parts fit together. Cleartext has no recorded HTTP versions, the client can read
+    the bodies, and settings of TLS that the client does not support get their defaults."""
     if tls is None and origins.http == "recorded":
         origins = origins.model_copy(update={"http": "1.1"})
     if tls is not None:

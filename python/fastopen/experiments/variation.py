@@ -20,7 +20,7 @@ from fastopen.pages import Page
 
 # Default number of samples. The central 90 % of 30 samples leaves out one or two at either end.
 DRAWS: Final = 30
-# By default, a report has as many samples as LOADS_OF_DRAWS loads allow, from DRAWS_AT_LEAST to DRAWS.
+# By default, a report has as many samples (DRAWS_AT_LEAST to DRAWS) as fit into LOADS_OF_DRAWS loads.
 LOADS_OF_DRAWS: Final = 1500
 DRAWS_AT_LEAST: Final = 10
 # Period of the kernel's timers. Unless a start phase is added, loads in virtual time begin at a multiple of
@@ -43,7 +43,7 @@ class Variation(Part):
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
     about this share."""
     down: Share = 0.05
-    """Spread of the rate to the client. Speed tests of one line agree to a few per cent."""
+    """Spread of the rate to the client. Speed tests of the same line differ by a few per cent."""
     up: Share = 0.05
     """Spread of the rate from the client, for the same reason as `down`."""
     think: Share = 0.1
@@ -105,7 +105,7 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The sampled values of one repeat: multipliers of requested values, and the start phase of loads."""
+    """The sample of one repeat: a multiplier for each uncertain value, and the start phase of loads."""
 
     rtt: float
     down: float
@@ -130,19 +130,19 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with the sampled explanation of its waits."""
+        """Return the page with the think times and reference positions of the sampled explanation."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
         return page.explained(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
-        """Return the client, with its processing times multiplied by the sampled number."""
+        """Return the client, with its processing times multiplied by the sampled factor."""
         scale = min(client.processing_scale * self.processing, SCALE_MAX)
         return client.model_copy(update={"processing_scale": scale})
 
     def origins(self, origins: Origins) -> Origins:
-        """Return the origins, with their think times multiplied by the sampled number."""
+        """Return the origins, with their think times multiplied by the sampled factor."""
         return origins.model_copy(update={"think_scale": min(origins.think_scale * self.think, SCALE_MAX)})
 
     def _rtt_us(self, asked_us: int) -> int:
@@ -150,7 +150,7 @@ class Draw:
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
-    """Return a seed from 0 to 2^63 - 1 for the use named by `parts`, the same in all versions of Python."""
+    """Return a seed from 0 to 2^63 - 1 for the purpose named by `parts`, equal in all versions of Python."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 

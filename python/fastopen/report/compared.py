@@ -33,17 +33,17 @@ from fastopen.common.phrases import (
     with_sign,
 )
 from fastopen.common.terminal import STYLES, filled, tabled
-from fastopen.report.shared_columns import MISSING, known, of_factor
+from fastopen.report.shared_columns import MISSING, factor_entry, known
 
 TONES: Final[dict[Outcome, Tone]] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad"}
-# Smaller changes of a wait on the critical path are not mentioned.
+# The smallest change of a wait on the critical path that is reported, in milliseconds.
 PIECE_MIN_MS: Final = 0.05
 PIECES_NAMED: Final = 3
 NAMED_MAX: Final = 6
 
 
 def side_lines(compared: RunComparison) -> list[str]:
-    """Return a line for each run (place, label, status), and a sentence that lists the differing settings."""
+    """Return a line for each run (folder, label, status), and a sentence on settings that differ."""
     lines = []
     for letter, side in (("A", compared.before), ("B", compared.after)):
         named = f" ({side.label})" if side.label else ""
@@ -83,7 +83,7 @@ def _grid(compared: RunComparison, page: str, cells: Sequence[CellChange]) -> Gr
         arm, sides = cell.before.cell.arm.short_label, (cell.before, cell.after)
         rows.append(
             (
-                *(of_factor(factor, at) for factor in factors),
+                *(factor_entry(factor, at) for factor in factors),
                 Entry(arm, value=arm),
                 *(known(one.plt_ms_median) for one in sides),
                 known(cell.plt.difference if cell.plt else None, _difference, tone),
@@ -122,7 +122,7 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """Return a sentence with the number of slower, faster and unchanged cells, and the sizes of changes."""
+    """Return a sentence on how many cells are slower, faster or unchanged, with the largest change."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -149,21 +149,21 @@ def _percent_of(cell: CellChange) -> float:
 
 
 def _plt_change(cell: CellChange) -> str:
-    """Return the change of a cell's page load time: `+44 ms (+3.1 %)`, or `not known`."""
+    """Return the text of a cell's change of page load time: `+44 ms (+3.1 %)`, or `not known`."""
     if cell.plt is None:
         return "not known"
     return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
 
 
-def moved(compared: RunComparison) -> list[CellChange]:
+def changed_cells(compared: RunComparison) -> list[CellChange]:
     """Return the cells that are slower or faster in B than in A, the largest change first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line on the critical path of each of the NAMED_MAX most changed cells, and count the rest."""
-    cells = moved(compared)
+    """Yield a line on the critical path of each of the NAMED_MAX most changed cells; count the others."""
+    cells = changed_cells(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
             yield f"{cell.name}, {_plt_change(cell)}: {text}"
@@ -184,8 +184,8 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield parts of a sentence: the requests on both critical paths that changed most, and the requests on
-    only one of the paths."""
+    """Yield clauses on a cell's critical paths in both runs: the requests on both paths whose waits changed
+    most, and the number of requests on only one of the paths."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -208,7 +208,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each of the first NAMED_MAX cells whose evidence changed, and count the rest."""
+    """Yield a line for each of the first NAMED_MAX cells whose evidence changed; count the others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -246,8 +246,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return text with the change in PLT or saving to which the limit applies, and its confidence interval.
-    If the change is unknown, return text with the number of invalid loads of run B."""
+    """Return in words the change of the PLT or saving that the limit checks, with its confidence interval. If
+    the change is unknown, return the number of invalid loads of run B in words."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

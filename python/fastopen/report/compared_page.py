@@ -11,10 +11,10 @@ from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import capitalised, listed, nonzero_with_sign, time
 from fastopen.pages import Page
 from fastopen.report.compared import (
+    changed_cells,
     check_lines,
     comparison_grids,
     evidence_lines,
-    moved,
     side_lines,
     unshared_lines,
     verdict_line,
@@ -29,7 +29,7 @@ PIECES_MAX: Final = 40
 
 
 def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence[LimitCheck]]) -> str:
-    """Return an HTML document. `checks` has the checked limits of each comparison."""
+    """Return the HTML page of these comparisons. `checks` has the checked limits of each comparison."""
     pages = list(dict.fromkeys(cell.page for one in compared for cell in one.cells))
     return whole_page(
         "compared.html.jinja",
@@ -44,7 +44,7 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the section on one comparison. The `first` one on a page is marked as its verdict."""
+    """Return the HTML section on one comparison. With `first`, its verdict is marked as that of the page."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts
@@ -65,7 +65,7 @@ def _comparison(compared: RunComparison, checks: Sequence[LimitCheck]) -> dict[s
 
 
 def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
-    for cell in moved(compared)[:PATHS_MAX]:
+    for cell in changed_cells(compared)[:PATHS_MAX]:
         if cell.paths is not None:
             of_runs = {letter: path.kinds_ms for letter, path in zip("AB", cell.paths, strict=True)}
             yield {
@@ -77,13 +77,13 @@ def _paths(compared: RunComparison) -> Iterator[dict[str, Any]]:
 
 
 def kind_colours() -> list[tuple[str, str]]:
-    """Return the legend of the bars: each kind of wait with its colour."""
+    """Return (kind of wait, colour) for the legend of the bars."""
     return [(kind.value, colour) for kind, colour in KIND_COLOURS.items()]
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return the name of each path and the pieces of its bar: share of the longest bar in percent, colour
-    and title. `paths` maps names to the milliseconds of each kind of wait."""
+    """Return (name, pieces of the bar) for each path. A piece has its share of the longest bar in percent, a
+    colour and a title. `paths` maps names to the milliseconds of each kind of wait."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():

@@ -1,4 +1,4 @@
-"""Report the savings over a corpus of pages, and page properties that correlate with them."""
+"""Report the savings over a corpus of pages, and the properties of pages that correlate with savings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from fastopen.common.grid import Column, Entry, Grid, Tone, entries, figures
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, listed, plural, with_sign
 from fastopen.experiments import treatments_of
-from fastopen.report.shared_columns import MISSING, of_factor
+from fastopen.report.shared_columns import MISSING, factor_entry
 
 QUANTILES: Final = (5, 25, 50, 75, 95)
 # The maximum number of correlations in a sentence.
@@ -18,8 +18,8 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of the savings over pages, and a table of the properties that correlate with them. The
-    second table has at most `places` columns for combinations of network and setup."""
+    """Yield a table of savings over pages, and a table of the properties of pages that correlate with them.
+    The second has at most `places` columns, one for each combination of network and setup."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -29,8 +29,8 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield sentences on the saving by the preferred treatment (the first of `treatments_of`) for each
-    combination of network and setup, and on the properties of pages that correlate with it."""
+    """Yield sentences on the saving for each combination of network and setup, and on the properties of pages
+    that correlate with the saving. The saving is that of the first of `treatments_of`."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -39,7 +39,7 @@ def corpus_sentences(results: Results) -> Iterator[str]:
         yield (
             f"{where} TFO saves {with_sign(middle)} % of the median page, {with_sign(low)} to"
             f" {with_sign(high)} % of nine in ten; {slower or 'none'} of {len(one.savings)} pages"
-            f" {'are' if slower > 1 else 'is'} slower. {in_the_middle(one.savings)}{without}"
+            f" {'are' if slower > 1 else 'is'} slower. {middle_pages_sentence(one.savings)}{without}"
         )
         if one.strongest:
             yield f"The saving {_correlation_clause(one.strongest[:NAMED])}."
@@ -47,7 +47,7 @@ def corpus_sentences(results: Results) -> Iterator[str]:
             yield "No known property of these pages correlates with the saving for certain."
 
 
-def in_the_middle(savings: Mapping[str, float]) -> str:
+def middle_pages_sentence(savings: Mapping[str, float]) -> str:
     """Return a sentence that names the page with the median saving or, for an even number of pages, the two
     pages next to the median: `In the middle are bbc (+7.3 %) and cnn (+7.9 %).`"""
     ordered = sorted(savings, key=savings.__getitem__)
@@ -56,8 +56,8 @@ def in_the_middle(savings: Mapping[str, float]) -> str:
     return f"In the middle {'are' if len(middle) > 1 else 'is'} {named}."
 
 
-def pages_told(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all pages, or of a corpus those that save most or least."""
+def pages_described_singly(results: Results) -> list[str]:
+    """Return the pages to describe one by one: all, or of a corpus those with the most and least saving."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()
@@ -131,7 +131,7 @@ def _distribution_grid(results: Results) -> Grid:
         counts = (one.effects.get(effect, 0) for effect in (Effect.REDUCES, Effect.NONE, Effect.INCREASES))
         rows.append(
             (
-                *(of_factor(factor, point) for factor in factors),
+                *(factor_entry(factor, point) for factor in factors),
                 *entries(one.arm.name, str(len(one.savings))),
                 *cuts,
                 *entries(*map(str, counts)),

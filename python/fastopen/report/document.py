@@ -31,7 +31,7 @@ PUBLISHED: Final = (
 
 
 def results_document(results: Results) -> dict[str, Any]:
-    """Return the run as one object, ready for `json.dumps`."""
+    """Return the run's results as an object for `json.dumps`, with the keys of docs/json.md."""
     experiment = results.experiment
     return {
         "format": FORMAT,
@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a row for each cell, with plain values only. Intervals, published figures and factors are split
-    into several columns (factors as in an export). Other lists and objects are left out."""
+    """Return a row for each cell, with only texts, numbers and flags. Intervals, published figures and
+    factors are split into several columns. Other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,8 +71,8 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the key `setups` with a list of all setups and, next to it, each key of a setup: with its value
-    if there is only one setup, else with None."""
+    """Return `setups`, a list of all setups, and each key of a setup: with its value if there is only one
+    setup, else with None."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -1,4 +1,4 @@
-"""Embed figures in an HTML page in little space, escaped so that no text acts as HTML or script."""
+"""Embed figures in HTML pages, as compact data for a script and as SVG. Texts of runs are escaped."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from fastopen.common.resources import cache_folder
 from fastopen.common.versions import version_of
 from fastopen.report.figures import PAGE, VEGA_LITE, Figure, rendered
 
-# The last statement of the bundled script. It lets the page's own script call vega-embed.
+# The last statement of the bundled script, which lets the page's own script call vega-embed.
 EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 # Matches a bar in the SVG of a figure, as vl-convert writes it.
 BAR: Final = re.compile(
@@ -32,8 +32,8 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return the values of one field of the rows. Texts become indices into `levels`. Numbers have six
-    significant digits, which suffice for a screen."""
+    """Return the field `name` as a column for the script. Texts become indices into `levels`. Numbers are
+    rounded to six digits, which suffice for a screen."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}
@@ -64,8 +64,8 @@ def _titled(bar: re.Match[str]) -> str:
 
 @cache
 def library() -> str:
-    """Return one script of 0.9 MB: Vega, Vega-Lite and vega-embed, which draw figures in a page. Bundling
-    them takes seconds, so the script is kept in the user's cache if that can be written."""
+    """Return the script that draws figures in a page: Vega, Vega-Lite and vega-embed, 0.9 MB. Bundling takes
+    seconds, so the script is kept in the user's cache if possible."""
     path = cache_folder("report") / f"vega-{version_of('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Report the result of a search for the rig that explains published figures best: tables and sentences."""
+"""Report a search for the rig that explains published figures best, in tables and sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of the rig's possible properties and their effects on the number of agreeing savings."""
+    """Return a table of the declared properties and their effects on the number of agreeing savings."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -85,7 +85,7 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of the cells that begin or cease to agree if one property is added."""
+    """Return a table of the cells whose agreement changes if one property is added to the experiment."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -116,15 +116,15 @@ def sentences(found: Explained) -> Iterator[str]:
     )
     share = f"{100 * AGREE_SHARE:.0f} %"
     yield (
-        f"Of as many cells both page load times agree within {share}: {base.times_agreeing},"
-        f" {found.sourced.times_agreeing} and {best.times_agreeing}."
+        f"Both page load times agree within {share} in {base.times_agreeing},"
+        f" {found.sourced.times_agreeing} and {best.times_agreeing} of these cells."
     )
     properties = "; ".join(f"{one.name}: {one.value}" for one in best.rig)
-    yield f"The best rig: {properties}." if properties else "No declared property earns its place."
+    yield f"The best rig: {properties}." if properties else "The best rig has no declared property."
     yield (
         f"If one cell is left out of the search, the best rig for the others predicts its saving: for"
         f" {found.predicted} of {cells} cells. If all cells of a page are left out, {found.predicted_pages}"
-        f" are predicted. That is what the rigs explain; the rest may be fitted to noise."
+        f" are predicted. The rigs explain only these savings; the rest may be fitted to noise."
     )
     yield (
         f"{plural(len(found.tried), 'rig')} of {found.space.size} were compared, with"
@@ -138,7 +138,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return the time without TFO and the saving on a rig, each green if it agrees with the published one."""
+    """Return a cell's time without TFO and saving on a rig, green if the times or the saving agree."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

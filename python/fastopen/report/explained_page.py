@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return the HTML document. All text is escaped, because the rig's file may be untrusted."""
+    """Return the HTML page. All text is escaped, because the experiment's file may come from a stranger."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
@@ -41,7 +41,7 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw how many savings agree with each property, and on base and best rig; None without properties."""
+    """Draw how many savings agree with and without each property; None if no property was tried."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

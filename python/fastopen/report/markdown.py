@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from fastopen.analysis.attribution import RunAnalysis, page_answers, run_answers
 from fastopen.common.grid import Grid
-from fastopen.report.corpus import pages_told
+from fastopen.report.corpus import pages_described_singly
 from fastopen.report.findings.surprises import sentences_on_pages
 from fastopen.report.method import environment_facts, method_paragraphs
 from fastopen.report.result_tables import all_grids
@@ -35,7 +35,7 @@ def _lines(analysis: RunAnalysis) -> Iterator[str]:
         if grid.title in results.pages:
             yield from (f"\n{escaped(one.sentence)}" for one in other_findings(results, grid.title))
     yield "\n## Answers"
-    for page in pages_told(results):
+    for page in pages_described_singly(results):
         yield f"\n### {escaped(page)}"
         for answer in page_answers(results, analysis.attribution, page):
             yield f"\n**{answer.question}** {escaped(' '.join(answer.sentences))}"
@@ -50,7 +50,7 @@ def _lines(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def table(grid: Grid) -> Iterator[str]:
-    """Yield the lines of a table, with its title and note."""
+    """Yield the lines of a Markdown table, with its title and note."""
     yield f"\n### {escaped(grid.title)}\n"
     if grid.subtitle:
         yield f"{escaped(grid.subtitle)}\n"

@@ -14,7 +14,7 @@ from fastopen.contract import LinkDirection, Network, WorldRecord
 from fastopen.experiments import ARMS, Factor, Point, Setup, of_part
 from fastopen.experiments.factors import Part
 
-# If there are more setups, the text gives only their number.
+# If there are more setups or links, the text does not list them.
 SETTINGS_NAMED: Final = 6
 # Payload of a TCP segment on Ethernet, with timestamps. QUIC's initial window has as many bytes as TCP's.
 TCP_SEGMENT_BYTES: Final = 1448
@@ -56,7 +56,7 @@ def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield paragraphs on first flights that use a TLS session of an earlier visit, if any setup has them."""
+    """Yield paragraphs on connections that resume a TLS session of an earlier visit; nothing without them."""
     pairs = [(setup, setup.tls) for setup in results.experiment.setups if setup.tls is not None]
     setups, encrypted = [setup for setup, _ in pairs], [tls for _, tls in pairs]
     began = {tls.session for tls in encrypted}
@@ -83,7 +83,7 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """Return a description of the earlier visit, which obtained the session tickets."""
+    """Describe the earlier visit in which the setup's client obtained its session tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"
@@ -164,7 +164,7 @@ def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
 
 
 def _networks(results: Results) -> str:
-    """Return a phrase for each link with its RTTs, or one phrase for all if there are many links."""
+    """Return phrases on the RTTs and rates of each link, or one phrase on all if there are many links."""
     networks = results.experiment.networks
     of_link = grouped((_rates([network]), number) for number, network in enumerate(networks))
     if len(of_link) > SETTINGS_NAMED:
@@ -192,7 +192,7 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases on factors that vary or are unusual, but not `named`: `an MTU of 1280 and 1500 bytes`."""
+    """Yield phrases on factors of `parts` without their default, but not `named`: `an MTU of 1280 bytes`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -200,7 +200,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return a phrase with the factor's values at the points where it applies."""
+    """Return a phrase with the factor's distinct values at the points at which it has an effect."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:
@@ -241,7 +241,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """List the setups, `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if they are too many."""
+    """Return the setups as `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`; empty for too many."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""
@@ -289,7 +289,7 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """Return the end of a sentence on the number and order of repeats."""
+    """Return the end of the sentence `Each page was loaded ...`: the number and order of repeats."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     exactly = {cell.loads for cell in results.cells} == {experiment.repeats}

@@ -46,8 +46,8 @@ def html(analysis: RunAnalysis) -> str:
 
 
 def _loads(analysis: RunAnalysis) -> tuple[list[tuple[dict[str, str], tuple[Figure, ...], Any]], int]:
-    """Return each load that readers can choose (page and comparison, figures, packed data), and the number of
-    loads that are left out to limit the size of the file."""
+    """Return (page and comparison, figures, packed data) of each comparison that readers can choose, and the
+    number of comparisons that are left out to limit the size of the file."""
     taken: list[tuple[dict[str, str], tuple[Figure, ...], Any]] = []
     size, loads = 0, list(median_loads(analysis))
     # All loads need the same figures, because the figures of a chosen load replace the figures on the page.

@@ -29,7 +29,7 @@ from fastopen.report.published import comparison_sentences, published_grid
 from fastopen.report.result_tables import column_notes, page_grids, paper_grid, spread_note
 from fastopen.report.summary import other_findings, savings_by_name, summarise_run
 
-# More pages are printed as one table, with a row for each page and network.
+# The maximum number of pages with a table each. More pages share a table, with rows for page and network.
 PAGES_APART: Final = 8
 # The half-width of intervals, in percentage points, for which the necessary repeats are computed.
 WANTED_PERCENT: Final = 1.0
@@ -52,7 +52,7 @@ EXTREMES: Final = 3
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield everything that is printed about a run, for a terminal with `width` columns."""
+    """Yield all that `fastopen show` prints about a run, for a terminal with `width` columns."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -86,7 +86,7 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    """Yield one table for all pages, and the warnings on each page."""
+    """Yield one table for all pages, the warnings on each page, and sentences on all."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
@@ -98,8 +98,8 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield a report that does not list every page: the distribution of savings over pages, correlations with
-    properties of pages, and the pages that save most and least."""
+    """Yield the report of a corpus, which does not list every page: the distribution of savings, correlations
+    with properties of pages, and the pages that save most and least."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -118,8 +118,8 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the cells that save most and least, with reasons why cells are slower; nothing for
-    2 * EXTREMES cells or fewer."""
+    """Yield sentences on the cells that save most and least, with reasons why cells are slower; nothing if at
+    most 2 * EXTREMES cells have a saving."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
@@ -147,7 +147,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield notes on the run as a whole. `loaded`: the pages that have loads."""
+    """Yield notes on the run as a whole. `loaded` has the pages with loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
@@ -183,7 +183,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield the kernel's reports on listeners of external servers, and a remedy for wrong responses."""
+    """Yield sentences on TFO at listeners of external servers, and a remedy if there were wrong responses."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"
@@ -204,8 +204,7 @@ def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
 
 
 def _clients_and_servers(experiment: Experiment) -> str:
-    """Return the clients, with any profiles, and the external servers: `loader (browser), curl, server
-    nginx`."""
+    """Return the clients and external servers as text: `loader (browser), curl, server nginx`."""
     clients = (setup.client for setup in experiment.setups)
     names = dict.fromkeys(
         f"{client.label} ({client.profile})" if "profile" in client.type.takes else client.label

@@ -16,11 +16,11 @@ from fastopen.analysis.statistics import (
 from fastopen.common.grid import Column, Entry, Grid
 from fastopen.common.phrases import NBSP, capitalised, plural, with_sign
 from fastopen.experiments import BASELINE
-from fastopen.report.shared_columns import known, of_factor, time_in
+from fastopen.report.shared_columns import factor_entry, known, time_in
 
 # The maximum number of cells that are named: the cells with the largest published savings.
 NAMED: Final = 3
-# If PLTs, or their slopes over RTT, differ from ours by more than this factor, the loads probably differ.
+# If published PLTs, or their slopes over RTT, differ from ours by more than this factor, report it.
 OTHER_LOAD: Final = 1.5
 
 # The text of each label for a terminal of 80 columns, and its meaning.
@@ -45,7 +45,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the texts of a cell's labels. Labels in OF_PRINT are followed by the printed improvement."""
+    """Return the texts of a cell's labels. The printed improvement follows labels in OF_PRINT."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -56,7 +56,7 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def published_grid(results: Results) -> Grid:
-    """Return a table of corrected published figures beside measured ones; no rows if none are published."""
+    """Return a table of corrected published figures beside measured ones; no rows without published ones."""
     found = discrepancies(results)
     factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
     columns = (
@@ -81,7 +81,7 @@ def published_grid(results: Results) -> Grid:
         rows.append(
             (
                 Entry(one.comparison.page),
-                *(of_factor(factor, point) for factor in factors),
+                *(factor_entry(factor, point) for factor in factors),
                 *(time_in("s", one.published.off_ms), time_in("s", one.published.tfo_ms)),
                 Entry(with_sign(one.published.improvement_percent)),
                 time_in("s", one.baseline_ms),
@@ -105,8 +105,8 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences that explain the labels, excessive savings, different load times and known facts on
-    the source."""
+    """Return sentences on the labels in `found`, on excessive savings, on different load times, and on known
+    differences of the source; empty if nothing is published."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -126,7 +126,7 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return sentences on how many cells agree with published savings; empty if none is published."""
+    """Return sentences on how many cells agree with published savings; empty if `found` is empty."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""

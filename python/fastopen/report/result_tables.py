@@ -47,18 +47,18 @@ from fastopen.report.document import flat_cells
 from fastopen.report.findings.browser import paint_grid
 from fastopen.report.findings.first_flight import of_first_flight
 from fastopen.report.published import published_grid
-from fastopen.report.shared_columns import MISSING, cell_columns, known, of_factor, time_in
+from fastopen.report.shared_columns import MISSING, cell_columns, factor_entry, known, time_in
 
 TONES: Final[dict[Effect, Tone]] = {Effect.REDUCES: "good", Effect.INCREASES: "bad"}
-# Factors that change how many bytes a client sends first or how many fit into a SYN.
+# Factors that change how many bytes a client sends first, or how many bytes fit into a SYN.
 DECIDING_CLIENT_BYTES: Final = (
     *("client", "http", "tls", "key_share", "session", "certificate_compression", "ech", "mtu", "ip"),
 )
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page. The first has its results. With many certificate sizes, it has round trips
-    by size instead."""
+    """Return the tables of a page. The first has the results, or with many certificate sizes the round trips
+    by size."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]
@@ -113,7 +113,7 @@ def _results_of(results: Results, pages: Sequence[str]) -> Grid:
         made.append(
             (
                 *(Entry(comparison.page) for _ in named),
-                *(of_factor(factor, point) for factor in factors.varying),
+                *(factor_entry(factor, point) for factor in factors.varying),
                 *of_each(arms, lambda one: time_in(unit, one.plt_ms_median)),
                 *of_each(gaining, lambda one: _saving(one, results.experiment.smallest_effect)),
                 *([known(bound.percent if bound else None)] if gaining else []),
@@ -133,8 +133,8 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of each cell's saving over the cell with the simplest first flight, with bounds. It has
-    no rows if no saving is known."""
+    """Return a table of each cell's saving and upper bound, compared with the cell with the simplest first
+    flight. It has no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -145,7 +145,7 @@ def flight_grid(results: Results, page: str) -> Grid:
         columns += [_saves_column(name), Column(f"{name} at\nmost{NBSP}%", short="at\nmost\n%")]
     made, beaten = [], []
     for comparison, of_arm in rows.items():
-        row = [of_factor(factor, factors.point(comparison)) for factor in factors.varying]
+        row = [factor_entry(factor, factors.point(comparison)) for factor in factors.varying]
         for name in arms:
             saving = savings.get(of_arm[name].cell.index) if name in of_arm else None
             if saving is None:
@@ -187,7 +187,7 @@ def syn_grid(results: Results, page: str) -> Grid:
     deciding = [one for one in factors.varying if one.name in DECIDING_CLIENT_BYTES]
     rows = tuple(
         (
-            *(of_factor(factor, factors.point(comparison)) for factor in deciding),
+            *(factor_entry(factor, factors.point(comparison)) for factor in deciding),
             *(known(count, "{:,}".format) for count in (sent, room)),
             known(max(0, sent - room), "{:,}".format, "bad" if sent > room else ""),
         )
@@ -207,7 +207,7 @@ def level_grid(results: Results, page: str) -> Grid:
     others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
     rows = tuple(
         (
-            *(of_factor(factor, factors.point(comparison)) for factor in others),
+            *(factor_entry(factor, factors.point(comparison)) for factor in others),
             *(Entry(_in_levels(levels(of_arm.get(name, {})))) for name in arms),
         )
         for comparison, of_arm in round_trips_of_sizes(results, page).items()
@@ -225,7 +225,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return `3.000 (14,151), 4.000`: each level's round trips and, but for the last, its largest size."""
+    """Return each level's round trips and, but for the last, its largest size: `3.000 (14,151), 4.000`."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -240,12 +240,12 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Yield the entry of each arm, or a hyphen for an arm without a cell, such as TFO over QUIC."""
+    """Yield `entry(cell)` for each arm, or a hyphen for an arm without a cell, such as TFO over QUIC."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of a saving's interval in brackets, such as `95 %`; empty without an interval."""
+    """Return the level of a saving's interval or range of samples, such as `95 %`; empty without either."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -275,7 +275,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence on savings, which explains their brackets; empty without brackets."""
+    """Return the end of the sentence on savings: a clause on the intervals in brackets; empty without any."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -284,7 +284,7 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note if brackets are missing or are ranges of samples; otherwise an empty string."""
+    """Return a note if intervals in brackets are missing, or are ranges of samples; otherwise empty."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -305,8 +305,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid:
-    """Return a table of the correlations of each saving with the sampled inputs. Cells without `sensitivity`
-    are left out, such as those with few samples."""
+    """Return a table of the correlations of each cell's saving with the sampled inputs. Cells with too few
+    samples are left out."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -353,7 +353,7 @@ def path_grid(analysis: RunAnalysis) -> Grid:
 
 
 def cold_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the share of request times that handshakes take, a row for each network and setup."""
+    """Return a table of the shares of handshakes in request times, a row for each network and setup."""
     rows = []
     for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
@@ -467,7 +467,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Format a saving as `+3.1`, with its interval `[3.0, 3.3]` next to it unless loads are deterministic."""
+    """Return a cell's saving as `+3.1`, with its interval `[3.0, 3.3]` unless loads are deterministic."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
@@ -480,8 +480,8 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the rates that all rows share (`4 Mbit/s down, 256 kbit/s up`). If every network has a name
-    (`4g`), return each name with its rates."""
+    """Return the rates that all rows share as text: `4 Mbit/s down, 256 kbit/s up`. If every network has a
+    name, return each name with its rates."""
     networks = results.experiment.networks
     if all_named(networks):
         named = {name_of(network): _rates(network, ("down", "up")) for network in networks}

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from fastopen.analysis.attribution import RunAnalysis, page_answers, run_answers
 from fastopen.analysis.statistics import Results, discrepancies
 from fastopen.common.phrases import NBSP, listed
-from fastopen.report.corpus import corpus_grids, pages_told
+from fastopen.report.corpus import corpus_grids, pages_described_singly
 from fastopen.report.embedding import inline_svg
 from fastopen.report.figures import Figure
 from fastopen.report.findings.surprises import sentences_on_pages
@@ -25,12 +25,12 @@ NAMED_PAGES: Final = 4
 
 
 def part_html(part: Part, analysis: RunAnalysis) -> Markup:
-    """Return one section; empty if the run has nothing to report in it."""
+    """Return the HTML of one section of a report; empty if the run has nothing to report in it."""
     return _rendered(part, _CONTENT[part](analysis))
 
 
 def verdict_html(results: Results) -> Markup:
-    """Return the section with the verdict, which needs no records of loads, so it can be shown first."""
+    """Return the section with the verdict. It needs no records of loads, so it can be shown before others."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 
@@ -77,7 +77,7 @@ def _answers(analysis: RunAnalysis) -> dict[str, Any]:
         "run_answers": run_answers(results, attribution),
         "pages": [
             {"name": name, "answers": page_answers(results, attribution, name)}
-            for name in pages_told(results)
+            for name in pages_described_singly(results)
         ],
     }
 
@@ -96,7 +96,7 @@ _CONTENT: Final[dict[Part, Callable[[RunAnalysis], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """Return the report's subject: `wikipedia-2018; RTT 20 and 50 ms, 20 Mbit/s down; chromium, HTTP/2`."""
+    """Return a line on pages, networks and clients: `wikipedia-2018; RTT 20 ms, 20 Mbit/s down; chromium`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)
@@ -111,5 +111,5 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return the figure with its SVG drawing for readers without scripts, as templates need it."""
+    """Return a figure for templates, with its SVG drawing for print and for readers without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

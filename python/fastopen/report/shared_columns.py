@@ -9,8 +9,8 @@ from fastopen.experiments import Factor, Point
 MISSING: Final = "-"
 
 
-def of_factor(factor: Factor, point: Point) -> Entry:
-    """Return an entry with a factor's value. Its phrase is for the subtitle, if all rows share the value."""
+def factor_entry(factor: Factor, point: Point) -> Entry:
+    """Return an entry with a factor's value, and with a phrase for subtitles if all rows share the value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
@@ -20,7 +20,7 @@ def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, t
 
 
 def time_in(unit: str, milliseconds: float | None) -> Entry:
-    """Return a time without its unit as an entry: `1.648` in `s`, `63.4` in `ms`; a hyphen if it is None."""
+    """Return an entry with a time in `unit`, `s` (1.648) or `ms` (63.4); with a hyphen if it is None."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 

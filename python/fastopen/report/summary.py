@@ -11,16 +11,16 @@ from fastopen.analysis.statistics import CellResult, Effect, Results, Verdict, d
 from fastopen.analysis.statistics.protocols import over_quic
 from fastopen.common.phrases import gain, listed, plural, span, times
 from fastopen.experiments import Arm, treatments_of
-from fastopen.report.corpus import in_the_middle
+from fastopen.report.corpus import middle_pages_sentence
 from fastopen.report.findings import Finding, page_findings
 from fastopen.report.findings.deciding import deciding_sentences
 from fastopen.report.findings.verdict import (
     all_invalid,
+    findings_by_question,
     headline,
     invalid_lines,
     of_arm,
     questions_of,
-    told_by_question,
     verdict_of,
 )
 from fastopen.report.published import agreement
@@ -58,12 +58,12 @@ def summarise_run(results: Results) -> Summary:
     verdicts = {found for cells in questions.values() if (found := verdict_of(results, cells)[0])}
     sentences = [verdict] if published else []
     if len(results.pages) > 1:
-        told = told_by_question(results, results.cells, partial(_savings, results, arms))
+        told = findings_by_question(results, results.cells, partial(_savings, results, arms))
         sentences += [finding.sentence for finding in told]
     if Verdict.INVALID in verdicts:
         struck = results.cells if all_invalid(results.cells) else judged
         sentences += [line for _, _, line in invalid_lines(results, struck)]
-    if active := _active(judged):
+    if active := _syn_data_sentence(judged):
         sentences.append(active)
     tone = verdicts.pop().tone if len(verdicts) == 1 else "quiet"
     tiles = _tiles(results, judged, one_question=len(questions) == 1)
@@ -81,12 +81,12 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
     for arm in arms:
         known = [cell for cell in of_arm(cells, arm) if cell.improvement_percent is not None]
         if known:
-            yield Finding("saving", _sentence(results, arm, known, named=arm is arms[0]))
+            yield Finding("saving", _saving_sentence(results, arm, known, named=arm is arms[0]))
     yield from (Finding("deciding_factor", text) for text in deciding_sentences(results, cells))
 
 
-def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return `On a repeat visit (warm cookies), page load time is 4.0 % shorter with TFO in the ...`."""
+def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
+    """Return a sentence on an arm's median saving over these cells. With `named`, name the middle pages."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -97,7 +97,7 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named:
         if effects[effect]
     ]
     differ = named and len({round(saving, 1) for saving in medians}) > 2
-    middle = f" {in_the_middle(savings_by_name(results, cells))}" if differ else ""
+    middle = f" {middle_pages_sentence(savings_by_name(results, cells))}" if differ else ""
     return (
         f"On {arm.visit}, page load time is {gain(median(medians))} with TFO in the median of {places}"
         f" ({listed(counts)}).{middle}"
@@ -105,8 +105,8 @@ def _sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named:
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map each cell's name to its saving in percent, which must be known. The name is the page, with network
-    and setup if these vary between the cells."""
+    """Map the name of each cell to its saving in percent, which must be known. The name is the page, and
+    network and setup if these vary between the cells."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -116,8 +116,8 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
     }
 
 
-def _active(cells: Sequence[CellResult]) -> str:
-    """Return a sentence on how many connections delivered data in the SYN; empty without connections."""
+def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
+    """Return a sentence on how many connections of these cells had data in the SYN; empty without any."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:
@@ -129,8 +129,8 @@ def _active(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return the key numbers of the summary as texts, by label. The savings are included only if all cells
-    belong to one question (`questions_of`)."""
+    """Return the summary's key figures as texts, by label. Savings are left out unless `one_question`: if all
+    cells are in one group of `questions_of`."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

@@ -21,18 +21,18 @@ PLAIN: Final = "-|"
 
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield a heading for each page with valid loads, and a line for each of its cells with a bar from 0 to
-    the median PLT. `width`: the number of columns of the terminal."""
+    """Yield lines for a terminal with `width` columns: a heading for each page with valid loads, and for each
+    of its cells a bar from 0 to the median PLT."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
         longest_ms = max((max(cell.plts_ms.values(), default=0.0) for _, cell in cells), default=0.0)
         if longest_ms:
             yield Text(f"{page}: page load time", style="bold")
-            yield from _rungs(cells, longest_ms, width, encoding)
+            yield from _lines_of_page(cells, longest_ms, width, encoding)
 
 
-def _rungs(
+def _lines_of_page(
     cells: Sequence[tuple[str, CellResult]], longest_ms: float, width: int, encoding: str
 ) -> Iterator[Text]:
     named = min(max(len(name) for name, _ in cells), width // 3)
@@ -52,7 +52,7 @@ def _rungs(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return a text of the median PLT and, if known, the saving by TFO; a hyphen without valid loads."""
+    """Return a cell's median PLT and, if known, saving as text; a hyphen without valid loads."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"

@@ -24,15 +24,15 @@ from fastopen.pages.files import FileProgress
 from fastopen.workflows.engines import auto_engine, maker_of
 from fastopen.workflows.replays import Calibration, recorders_network, search_think_times
 
-# The time limit for each group of pages that are calibrated together.
+# The time limit in seconds for each group of pages that are calibrated together.
 WITHIN_S: Final = 20.0
 FOLDER: Final = "recordings"
 AS_IMPORTED: Final = "think times as imported, with any queueing delay"
 FORMAT: Final = "fastopen-calibration/1"
 
 
-class _Kept(BaseModel):
-    """The cached result for one recording."""
+class _Cached(BaseModel):
+    """The cached calibration of one recording."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -74,7 +74,7 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with the record of each wanted page. None ends the search: the time is over."""
+        """Continue the search with the record of each page in `wanted`. None ends it: the time is over."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -82,7 +82,7 @@ class _Recording:
             self.found = stopped.value
 
     def calibrated(self, found: Calibration) -> ImportedPage:
-        """Return the page with the think times found, and with a note on the recorder's network."""
+        """Return the imported page with the think times in `found`, and a note on the recorder's network."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         limit = "" if found.complete else "; the time limit ended the search"
@@ -99,7 +99,7 @@ def calibrated(
 
     Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
     a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
-    `progress` gets a text about the current page, and the numbers of finished and of all such pages."""
+    `progress` gets a text about the current page and the numbers of finished pages and of all pages."""
     pages = list(imported)
     networks = {
         place: network
@@ -120,7 +120,7 @@ def calibrated(
     waiting: list[tuple[int, _Recording]] = []
     for place, network in networks.items():
         recording = _Recording(imported[place], network, maker)
-        if (kept := _kept(recording)) is not None:
+        if (kept := _read_cached(recording)) is not None:
             pages[place] = recording.calibrated(kept)
         else:
             waiting.append((place, recording))
@@ -141,7 +141,7 @@ def calibrated(
             assert recording.found is not None
             pages[place] = recording.calibrated(recording.found)
             if recording.found.found:
-                _keep(recording, recording.found)
+                _write_cached(recording, recording.found)
     return pages
 
 
@@ -171,7 +171,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the wanted pages. Return records by job, `RECORDING:PAGE`, without pages that took too long."""
+    """Load the wanted pages. Map `RECORDING:PAGE` (indices) to records, without pages that took too long."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -181,11 +181,11 @@ def _load(
         return {one.record.job: one.record for one in events if isinstance(one, LoadDone)}
 
 
-def _kept(recording: _Recording) -> Calibration | None:
+def _read_cached(recording: _Recording) -> Calibration | None:
     """Return the cached result of a recording; None if there is none, or if it does not fit the page."""
     page = recording.imported.page
     try:
-        kept = _Kept.model_validate_json(recording.file.read_bytes())
+        kept = _Cached.model_validate_json(recording.file.read_bytes())
         best, *others = kept.explanations
         explained = page.model_copy(update={"explanations": tuple(kept.explanations)})
         Page.model_validate(explained.model_dump())
@@ -195,9 +195,9 @@ def _kept(recording: _Recording) -> Calibration | None:
     return Calibration(found, complete=kept.complete)
 
 
-def _keep(recording: _Recording, found: Calibration) -> None:
+def _write_cached(recording: _Recording, found: Calibration) -> None:
     """Write a result to the cache. Ignore errors: without the result, the next run searches again."""
-    kept = _Kept(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
+    kept = _Cached(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(recording.file, kept.model_dump_json())

@@ -16,8 +16,9 @@ from fastopen.pages import load_pages, packaged_pages
 
 # The congestion control that every Linux kernel has, whatever its configuration.
 ALWAYS: Final = "reno"
-# Kernels of distributions and of the virtual engine have these. If one is missing, the first job reports it.
+# Kernels of distributions and of the virtual engine have these controls, so they are not tested beforehand.
 USUAL: Final = (ALWAYS, "cubic")
+# Part of the world program's message if a kernel lacks a congestion control.
 UNKNOWN: Final = "no congestion control"
 
 

@@ -2,7 +2,7 @@
 
 
 class TwoTimes:
-    """A base class for objects with two times to compare."""
+    """A base class for results that compare two page load times."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
@@ -11,7 +11,7 @@ class TwoTimes:
 
     @property
     def difference_ms(self) -> float | None:
-        """Return the compared time minus the base time; None if either time is unknown."""
+        """Return the compared time minus the base time in ms; None if either time is unknown."""
         base, other = self.times_ms
         return None if base is None or other is None else other - base
 

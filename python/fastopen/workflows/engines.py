@@ -44,8 +44,8 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map the full name of each kernel in a list such as `a,b` to its item; empty for fewer than two items.
-    Raises InputError for an empty or repeated item, and MachineError if a kernel cannot be used."""
+    """Map the full name of each kernel in a list such as `a,b` to its name in the list; empty for a list of
+    fewer than two. Raises InputError for an empty or repeated name, MachineError for an unusable kernel."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -83,7 +83,7 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines that a plan needs, their environment, and the resources that they use."""
+    """The engines that a plan needs, with the facts that a run records about them (`environment`)."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
@@ -163,7 +163,7 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """Return the digests of program and kernel, which determine a job's result. Raises MachineError."""
+    """Return the digests of program and kernel, on which the result of a job depends. Raises MachineError."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 

@@ -1,4 +1,4 @@
-"""Compare page load times of packaged experiments with a table that virtual time must reproduce exactly."""
+"""Compare page load times of packaged experiments with expected.csv, to the nanosecond, in virtual time."""
 
 import csv
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 @dataclass(frozen=True)
 class Difference:
-    """The first page load time that is not as expected. A time is None if no load was valid."""
+    """A page load time that differs from the expected one. A time is None if no load of the cell is valid."""
 
     place: str
     expected_ns: int | None
@@ -34,7 +34,7 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each cell once in virtual time. Return PLTs in nanoseconds, keyed by the first five of COLUMNS."""
+    """Load each cell once in virtual time. Return PLTs in ns (None: invalid) by the first five COLUMNS."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -49,7 +49,7 @@ def measured(
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Return the first unexpected time; None if there is none. Raises InputError without expected times."""
+    """Compare PLTs of `measured` with expected.csv. Return a difference or None. Raises InputError."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
@@ -61,7 +61,7 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected PLTs in ns, keyed by the first five COLUMNS. Raises InputError without a table."""
+    """Return the expected PLTs as `measured` does. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

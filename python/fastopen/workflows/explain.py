@@ -1,4 +1,4 @@
-"""Find the rig that explains published figures: load declared rigs, and compare each with the table."""
+"""Find the rig that explains published figures: load pages on declared rigs, and compare the savings."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ SEARCH_REQUESTS: Final = 60_000
 AT_ONCE: Final = 4
 # A search tries neighbours of the best rig, and others among this number of rigs with the fewest properties.
 RIGS_MAX: Final = 20_000
-# Number of loads of each cell, whose mean is compared. Each draws its own values for uncertain facts.
+# Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
 FITS: Final = 5
@@ -64,7 +64,7 @@ Watch = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class CellTimes:
-    """The mean times of a cell on a rig, in milliseconds; None if no load was valid."""
+    """Page load times of a cell in milliseconds, without and with TFO; None if no load was valid."""
 
     off_ms: float | None
     tfo_ms: float | None
@@ -79,7 +79,7 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig that was loaded, and its times for each cell."""
+    """A rig on which pages were loaded, and the mean times of each published cell on it."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -114,8 +114,8 @@ class Tried:
         return len(self.times_agreeing_cells)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return the rank among rigs, the smallest for the best: by the number of agreeing savings and times
-        of these cells minus assumed properties, then by savings, then by the number of properties."""
+        """Return a key that sorts rigs, the best first: by the number of these cells whose savings and whose
+        times agree, minus assumed properties; then by agreeing savings; then by fewer properties."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -128,10 +128,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
+    """The result of a search for the rig that explains published figures."""
+
     space: RigSpace
     cells: tuple[PublishedCell, ...]
     tried: tuple[Tried, ...]
-    """The rigs whose pages were loaded. The first is the base."""
+    """The rigs that were compared. The first is the base."""
     findings: Mapping[PublishedCell, tuple[AuditFinding, ...]]
     loads: int
 
@@ -142,27 +144,27 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the tried rig with all properties that a source documents, and no assumed ones. The
-        published figures do not influence this choice."""
+        """Return the rig with all properties that a source documents, and no assumed ones. The published
+        figures do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
 
     @property
     def best(self) -> Tried:
-        """Return the rig with the best score. Each assumed property lowers the score."""
+        """Return the best rig by `Tried.rank`, over all cells."""
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with only this property than on the base; None if unknown."""
+        """Return how many more savings agree with only this property than on the base; None if not tried."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree on the best rig without this property; None if unknown."""
+        """Return how many fewer savings agree on the best rig without this property; None if not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -170,29 +172,29 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out a cell at a time."""
+        """Return how many savings agree in a cross-validation that leaves out one cell at a time."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out all cells of a page at a time,
-        or, if there is only one page, a cell."""
+        """Return how many savings agree in a cross-validation that leaves out all cells of one page at a
+        time; `predicted` if there is only one page."""
         pages = grouped((cell.page, cell) for cell in self.cells)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return by how many savings `predicted` would fall if this property had not been declared."""
+        """Return by how much `predicted` would fall if this property had not been declared."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
-        """Return how many savings agree if each cell may have a rig of its own."""
+        """Return how many savings agree on at least one of the rigs."""
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the cells whose agreement changes if this property is added to the base, with their savings
-        in percent on both rigs; empty if the property was not tried by itself."""
+        """Return (cell, saving on the base, saving with only this property) in percent for each cell that
+        agrees on only one of them; empty if the property was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -298,19 +300,18 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
     """Search the rigs of an experiment for the rig with the best score, in virtual time.
 
     First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
-    the best rig: one property more, less, or with another value. If all are known, load other rigs, up to
-    SEARCH_REQUESTS requests. Raises InputError if properties exclude each other, and MachineError without a
-    kernel.
+    the best rig, which have one property more, less, or with another value. If all neighbours are known, load
+    other rigs, up to SEARCH_REQUESTS requests. Raises InputError if a rig is invalid or no figures are
+    published, and MachineError without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
-    search.load([base, sourced_rig(space), *space.one_more(base)])
+    search.load([base, sourced_rig(space), *space.neighbours(base)])
     while True:
         best = search.best.rig
         one_less = (tuple(other for other in best if other != one) for one in best)
-        neighbours = [*space.one_more(best), *one_less]
-        new = [rig for rig in neighbours if rig not in search.tried]
+        new = [rig for rig in (*space.neighbours(best), *one_less) if rig not in search.tried]
         if not new and search.requests < SEARCH_REQUESTS:
             # If no neighbour is better, another rig with few properties may be.
             new = [*islice((rig for rig in search.candidates if rig not in search.tried), AT_ONCE)]
@@ -322,14 +323,14 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of rigs, and an estimate of the seconds that loading all of them takes."""
+    """Return the number of possible rigs, and an estimate of the seconds that loading all of them takes."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = _Search(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of the properties with a source. Of properties with the same name, the first counts."""
+    """Return the rig of all properties with a source. Of several with the same name, use the first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -342,7 +343,7 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Map cells to the audit's findings on their times, if any. Raises InputError if the file is missing."""
+    """Map each cell to the findings of `fastopen audit` on its times. Cells without findings are left out."""
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
     for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
@@ -361,8 +362,8 @@ def _best(tried: Iterable[Tried], cells: Iterable[PublishedCell]) -> Tried:
 def _predicted(
     tried: Sequence[Tried], cells: Sequence[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Return how many savings agree if each group of cells is left out: on the rig that is best for the other
-    cells."""
+    """Cross-validate: for each group, choose the rig that is best for all other cells. Return how many
+    savings of the groups agree on these rigs."""
     agreeing = 0
     for group in left_out:
         best = _best(tried, (cell for cell in cells if cell not in group))
@@ -372,7 +373,7 @@ def _predicted(
 
 @dataclass
 class _Search:
-    """A search over rigs. A page that is the same on several rigs is loaded only once."""
+    """A search over rigs. A page is loaded only once for all rigs with the same properties of this page."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -384,7 +385,7 @@ class _Search:
     _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
     _pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
-    """The rigs that may be tried, by number of properties and then in random order, each with its rows."""
+    """The rigs that may be tried, those with fewer properties first, each with its keys in `_known`."""
 
     def __post_init__(self) -> None:
         imported = load_chosen(self.space.base.pages, self.space.base.corpus)
@@ -399,7 +400,7 @@ class _Search:
         return _best(self.tried.values(), self.cells)
 
     def estimated_s(self) -> float:
-        """Return the estimated seconds for all rigs. A page that is the same on several rigs counts once."""
+        """Return the estimated seconds to load each page once for each set of its properties."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         base = self.space.base.model_copy(update=changes)
@@ -421,7 +422,7 @@ class _Search:
         self._fit(list(rows.values()))
         self._measure(list(rows.values()))
         self._known |= rows
-        # Other rigs whose pages were all loaded on the same rows need no loads of their own.
+        # Other rigs whose pages were all loaded for rigs with the same properties need no loads of their own.
         free = (rig for rig, needed in self.candidates.items() if all(row in self._known for row in needed))
         for rig in (*new, *free):
             if rig not in self.tried:
@@ -441,16 +442,16 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the objects or hosts of each page to two published times without TFO."""
+        """Fit the objects or hosts of each page that needs it to two published times without TFO."""
         fitting = [row for row in rows if row.setting.fitted in ("objects", "hosts")]
         for row in fitting:
-            row.begin(self.space.cells_of(row.page.name))
+            row.begin_fit(self.space.cells_of(row.page.name))
         for _ in range(FITS if fitting else 0):
             records = self._run(
                 (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
             )
             for row in fitting:
-                row.improve([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
+                row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
 
     def _measure(self, rows: Sequence["_Row"]) -> None:
         asked = (
@@ -468,7 +469,7 @@ class _Search:
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
-        """Load pages on rigs (`_Row`). Return the PLTs of valid loads in ms, by row, network and arm."""
+        """Load (row, network, arms, samples). Return PLTs of valid loads in ms by row, network and arm."""
         places: defaultdict[str, list[tuple[_Row, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads
@@ -494,7 +495,7 @@ class _Search:
 
 @dataclass(eq=False)
 class _Row:
-    """A page on a rig. Networks are numbered as in the base experiment."""
+    """A page on a rig. A network is an index into the networks of the base experiment."""
 
     setting: Setting
     page: Page
@@ -532,7 +533,7 @@ class _Row:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms in groups. Arms of one group load exactly the same page on the same rig."""
+        """Return the arms in groups. The arms of a group are loaded in the same world, with the same page."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -546,17 +547,17 @@ class _Row:
             case _:
                 return self.page
 
-    def begin(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Begin to fit the page to its shortest published time without TFO and to another one: the longest,
-        or for `hosts` the second, because a long one may have met a timeout."""
+    def begin_fit(self, theirs: Mapping[int, PublishedCell]) -> None:
+        """Choose two published times without TFO to fit the page to: the shortest, and the longest or, for
+        `hosts`, the second shortest, because a timeout may have made a long time longer."""
         order = sorted(theirs, key=lambda network: theirs[network].off_ms)
         self.fitted_to = (order[0], order[:2][-1] if self.setting.fitted == "hosts" else order[-1])
         self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
-    def improve(self, taken: Sequence[Sequence[float]]) -> None:
+    def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
         """Change the number and size of the objects, so that load times come closer to the two published
-        times. `taken` has the times of loads over the two networks in `fitted_to`."""
+        times. `taken` has the load times in ms over each of the two networks in `fitted_to`."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
@@ -577,7 +578,7 @@ class _Row:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Add a processing time of the client that fits the shortest published time without TFO."""
+        """Set `added_ms`, a processing time of the client, so that the shortest time without TFO fits."""
         shortest = min(theirs, key=lambda network: theirs[network].off_ms)
         ours = self.measured.get((shortest, BASELINE.name))
         if ours is not None:

@@ -28,7 +28,7 @@ class ExportedPackets:
     again: int = 0
     """The number of loads that were repeated for their packets."""
     missing: dict[str, int] = field(default_factory=Counter)
-    """The number of loads without packets, by reason."""
+    """The number of loads without packets, by the reason in words."""
 
     @property
     def written(self) -> int:
@@ -46,9 +46,9 @@ def export_packets(
 ) -> ExportedPackets:
     """Write a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
 
-    If the run did not keep the packets, the load is repeated if it repeats exactly: in virtual time, with a
-    deterministic client. The packets are used if the new record equals the kept record. Raises InputError if
-    no load has packets, and the errors of exports and engines."""
+    If the run did not keep the packets, a load in virtual time with a deterministic client is repeated for
+    them. The packets are used if the new record equals the kept record. `watch` gets the number of written
+    files. Raises InputError if no load has packets, and the errors of exports and engines."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         run.check_job(job)

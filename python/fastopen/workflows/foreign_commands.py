@@ -7,7 +7,7 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """Return the command lines of clients and servers, except commands that fastopen itself would write."""
+    """Return the command lines of clients and servers, except those that fastopen makes for known clients."""
     clients = (setup.client for setup in experiment.setups)
     lines = [client.command for client in clients if client.command and not _is_own(client)]
     lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]
@@ -15,7 +15,7 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Return True if the client's command is the command that fastopen writes for a client of this kind."""
+    """Return True if fastopen makes the same command for a known client with this name and settings."""
     settings = {"kind": client.name, **client.model_dump(include={"connections_per_host", "keep_alive"})}
     try:
         return clients_of(settings)[0].command == client.command

@@ -11,13 +11,13 @@ from fastopen.runs import RunStore
 from fastopen.runs.rows import LoadRow
 from fastopen.workflows.run import ExecutedRun, Watch, bodies_of, check_recorded, run_in_memory
 
-# Draws usually shuffle requests that become known at the same byte. Browsers do not, so keep their order.
+# By default, samples shuffle requests that are discovered at the same byte. Browsers keep their order.
 DRAWN: Final = Variation(order=False)
 
 
 @dataclass(frozen=True)
 class PageLoads:
-    """The settings of all loads: engine, seed, kernel of the virtual engine, and number of worlds at once."""
+    """The settings that all loads of a validation share. `jobs` is the number of worlds at once."""
 
     engine: EngineName
     seed: int
@@ -35,9 +35,9 @@ class PageLoads:
         origins: Origins | None = None,
         draws: int = 1,
     ) -> ExecutedRun:
-        """Load the page with each client over each network. `client` maps each setting to a value or a list.
+        """Load the page with each client over each network, and return the run, which is only in memory.
 
-        With several `draws`, each draw has its own values for uncertain inputs, the same for every client.
+        `client` maps settings to values or lists. All clients share the `draws` samples of uncertain inputs.
 
         Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
         kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
@@ -61,7 +61,7 @@ class PageLoads:
 
 
 def median_load(records: Sequence[LoadRecord]) -> LoadRecord:
-    """Return the finished load with the median PLT (the lower of the two in the middle)."""
+    """Return the load with the median PLT, or for an even number the faster of the two in the middle."""
     return sorted(records, key=lambda record: record.plt_ns or 0)[(len(records) - 1) // 2]
 
 

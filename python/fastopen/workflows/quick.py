@@ -16,8 +16,8 @@ from fastopen.workflows.engines import auto_engine, is_busy, slower_now
 QUICK_S: Final = 45.0
 # The factor by which a busy machine is assumed to slow down virtual time. It cannot be known beforehand.
 BUSY: Final = 3.0
-# The factors that `quickened` shortens unless the user has named them.
-KEPT: Final = ("engine", "rtt", "transport")
+# The factors whose values `quickened` may reduce.
+REDUCIBLE: Final = ("engine", "rtt", "transport")
 
 
 def quickened(
@@ -29,9 +29,9 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Shorten the experiment until FULL_MIN repeats take at most QUICK_S, as far as possible.
 
-    Factors in `asked`, which the user named, stay. A change is made only if it makes the first repeat
-    shorter. On a busy machine, loads in real time would be late and invalid, so virtual time stays if one
-    repeat takes at most QUICK_S. Return the experiment, and descriptions of the parts that were left out."""
+    Factors in `asked`, which the user set, keep their values. A change is made only if it makes the first
+    repeat shorter. On a busy machine, loads in real time would be late and invalid, so virtual time stays if
+    one repeat takes at most QUICK_S. Return the experiment, and a description of each change."""
     left_out: list[str] = []
     auto = auto_engine(kernel)
     for shorter, words in _steps(experiment, asked, auto):
@@ -52,7 +52,7 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield the changes that shorten an experiment, in the order to try them, each with a description."""
+    """Yield (new values, description) for each change that may shorten an experiment, in order."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -80,7 +80,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the duration of the repeats in seconds, on a machine as busy as now, or on an idle one."""
+    """Estimate the seconds that the loads take with `repeats`, on this machine as busy as now, or `idle`."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

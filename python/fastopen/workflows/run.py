@@ -1,4 +1,4 @@
-"""Start or resume a run, execute it and collect its results, for the command line and for notebooks."""
+"""Start or resume a run, execute it and collect its results, for the command line and the Python API."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -77,7 +77,7 @@ class RunOptions:
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
     keep_going: bool = False
-    """Continue a run even if the first loads of an arm are all invalid for the same reason."""
+    """True to continue even if the first loads of an arm are all invalid for the same reason."""
     watched: Watched = NOTHING_ELSE
     """The data to keep of each load in addition to its record. A resumed run keeps its own choice."""
     shard: Shard | None = None
@@ -90,7 +90,7 @@ class RunOptions:
     """A function that returns the command line option or TOML key that sets a factor, for error messages."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the options that resuming the run needs."""
+        """Return the options that are stored in the run, to resume it later."""
         return {
             "until": None if self.until is None else asdict(self.until),
             "inputs": [_absolute(path) for path in self.inputs],
@@ -104,7 +104,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that is created or opened, and about to be executed."""
+    """A run that is about to be executed: its store is open for writing, and its engines are set up."""
 
     store: RunStore
     plan: Plan
@@ -207,8 +207,8 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Return the precision that a text such as `1%` requests; None without a text. Raises InputError if the
-    text is invalid or 0 %, or if `max_repeats` is below `repeats`."""
+    """Parse the value of --until-ci, such as `1%`; None stays None. Raises InputError if it is invalid or 0
+    %, or if `max_repeats` is below `repeats`."""
     if text is None:
         return None
     try:
@@ -379,7 +379,7 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 def check_cleartext(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if HTTP/3 leaves out the arms with TFO, but a page has http URLs, over TCP."""
+    """Raise InputError if a page has http URLs, but HTTP/3 (for its https URLs) leaves out arms with TFO."""
     mixed = any(
         one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
         for one in experiment.setups
@@ -392,7 +392,7 @@ def check_cleartext(
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if the experiment needs recorded bodies, and the document of a page has none."""
+    """Raise InputError if the experiment needs recorded bodies, but the document of a page has none."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:
@@ -403,5 +403,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Make an existing path absolute, so that it is found from any folder. Return other text unchanged."""
+    """Return an existing path as an absolute path, for resuming from any folder; other text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

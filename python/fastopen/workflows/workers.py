@@ -1,4 +1,4 @@
-"""Run tasks on the workers of a Dask cluster, given the address of its scheduler."""
+"""Run tasks on the workers of a Dask cluster."""
 
 import itertools
 import threading
@@ -13,7 +13,7 @@ from fastopen.common.errors import MachineError
 from fastopen.common.extras import pip_install
 
 TIMEOUT_S: Final = 10
-# The time in seconds for which a run waits for new workers after the cluster has lost all workers.
+# Seconds for which a run waits for new workers after the cluster has lost all workers.
 WITHOUT_WORKERS_S: Final = 120.0
 POLL_S: Final = 0.5
 
@@ -52,7 +52,7 @@ class DaskExecutor(Executor):
     still runs, and waits forever if no workers are left."""
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Use a Dask client. Without workers for `without_workers_s`, tasks fail with BrokenExecutor."""
+        """Use a Dask client. After `without_workers_s` without any worker, tasks fail with BrokenExecutor."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"

@@ -29,7 +29,7 @@ from fastopen.experiments import (
     setups_of,
     with_clients,
 )
-from fastopen.experiments.client_settings import asked_for, client_of, filled_in, served_as
+from fastopen.experiments.client_settings import client_of, filled_in, requested_urls, served_url
 from fastopen.pages import Page, load_pages
 
 FASTOPEN = [sys.executable, "-c", "from fastopen.cli import main; main()"]
@@ -46,8 +46,8 @@ def command(words: list[str]) -> Client:
 def test_a_command_is_given_the_pages_url_and_all_that_the_load_event_waits_for() -> None:
     page = packaged("example")
     filled = filled_in(command(["get", "-x={url}", "{urls}", "http{http}"]), page, Origins(http="1.0"))
-    assert filled.command == ["get", f"-x={page.resources[0].url}", *asked_for(page), "http1.0"]
-    assert len(asked_for(page)) == 8
+    assert filled.command == ["get", f"-x={page.resources[0].url}", *requested_urls(page), "http1.0"]
+    assert len(requested_urls(page)) == 8
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_command_is_given_the_pages_url_and_all_that_the_load_event_waits_for(
     ],
 )
 def test_a_world_serves_without_tls_on_the_same_port(url: str, served: str) -> None:
-    assert served_as(url) == served
+    assert served_url(url) == served
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_world_serves_without_tls_on_the_same_port(url: str, served: str) -> N
     ],
 )
 def test_over_tls_a_page_of_http_urls_is_asked_for_over_tls_on_its_own_ports(url: str, served: str) -> None:
-    assert served_as(url, Tls()) == served
+    assert served_url(url, Tls()) == served
 
 
 def test_the_command_is_asked_with_its_kind_alone() -> None:

@@ -19,7 +19,7 @@ from fastopen.experiments import (
     FACTORS,
     Experiment,
     Factor,
-    exact,
+    exact_rows,
     make_plan,
     name_of,
     point_of,
@@ -348,7 +348,7 @@ def test_networks_that_differ_only_in_what_means_nothing_are_one() -> None:
         ("strip-both", 0.05),
         ("strip-both", 0.2),
     ]
-    assert exact(asked, "virtual") == [True, False, False]
+    assert exact_rows(asked, "virtual") == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_rigs_have_one_value_of_each_property(tmp_path: Path) -> None:
     assert len(rigs) == 6
     assert rigs[0] == ()
     three, one, delay = space.properties
-    assert space.one_more((three,)) == [(one,), (three, delay)]
+    assert space.neighbours((three,)) == [(one,), (three, delay)]
     assert [each.assumed for each in space.properties] == [False, True, True]
 
 

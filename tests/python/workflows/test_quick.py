@@ -9,7 +9,7 @@ from fastopen.experiments import DRAWS, Experiment, Setup, Variation, default_dr
 from fastopen.experiments.variation import DRAWS_AT_LEAST, LOADS_OF_DRAWS
 from fastopen.pages import ImportedPage
 from fastopen.workflows import quick
-from fastopen.workflows.quick import KEPT, quickened
+from fastopen.workflows.quick import REDUCIBLE, quickened
 from made_up_run import made_up_page, made_up_plan
 
 CHROMIUM = Client(kind="chromium", connections_per_host=6, connections_total=256, keep_alive=True)
@@ -57,7 +57,7 @@ def test_a_report_of_a_large_sweep_has_fewer_draws_but_enough_for_a_range() -> N
 
 def test_what_somebody_asked_for_stays() -> None:
     experiment = asked(setups=[Setup(client=CHROMIUM)])
-    assert quickened(experiment, [PAGE], KEPT, None, 1) == (experiment, [])
+    assert quickened(experiment, [PAGE], REDUCIBLE, None, 1) == (experiment, [])
 
 
 def test_a_browser_is_loaded_by_the_engine_that_gives_the_first_pair_sooner(

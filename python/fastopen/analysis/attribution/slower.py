@@ -388,9 +388,8 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
     # Cells without TFO (slower over a shorter RTT) have no improvement, so their increase is not ranked.
     savings = [cell.improvement_percent for cell in (worst, *cells)]
     place = _place(results, worst, *(-saving for saving in savings if saving is not None))
-    return (
-        f"{f' {results.factors.word} {place}' if place else ''}: {results.reasons.of_cells[worst.cell.index]}"
-    )
+    where = f" {results.factors.preposition} {place}" if place else ""
+    return f"{where}: {results.reasons.of_cells[worst.cell.index]}"
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
@@ -409,7 +408,7 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
             slower, faster = worst = max(known, key=_longer_ms)
             place = _place(results, slower, _longer_ms(worst), *map(_longer_ms, pairs))
             places = ", ".join(filter(None, [place, *others]))
-            where = f" {results.factors.word} {places}" if places else ""
+            where = f" {results.factors.preposition} {places}" if places else ""
             took = f"{time(slower.plt_ms_median or 0.0)} against {time(faster.plt_ms_median or 0.0)}"
             why = results.reasons.of_setups[slower.cell.index, faster.cell.index]
             yield f"With {later} the page loads more slowly than with {plainer}{where}, {took}: {why}."

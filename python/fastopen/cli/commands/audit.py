@@ -47,7 +47,7 @@ def command(
 def _renderables(
     cells: Sequence[PrintedCell], findings: Sequence[AuditFinding], width: int
 ) -> Iterator[RenderableType]:
-    """Yield the findings by table and cell, and then the number of findings of each kind."""
+    """Yield for a terminal the findings by table and cell, and then the number of findings of each kind."""
     of_table: dict[str, dict[PrintedCell, list[AuditFinding]]] = defaultdict(dict)
     for finding in findings:
         of_table[finding.cell.experiment].setdefault(finding.cell, []).append(finding)

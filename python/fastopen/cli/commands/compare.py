@@ -60,7 +60,7 @@ def command(
     if junit is not None and not limits:
         raise InputError("has no limits to write", "--junit", "add one, such as --fail-on 'plt +1%'")
     if len(runs) < 2:
-        raise InputError("compare needs two runs", runs[0], "add one of those that fastopen ls lists")
+        raise InputError("compare needs two runs", runs[0], "add a run that fastopen ls lists")
     reference, *others = (find_run(run) for run in runs)
     before = read_side(reference)
     compared = [compare_runs(before, read_side(folder)) for folder in others]
@@ -84,7 +84,7 @@ def command(
 
 
 def print_comparisons(compared: list[RunComparison], checks: list[list[LimitCheck]]) -> None:
-    """Print each comparison as tables, with the checks of its limits."""
+    """Print each comparison as sentences and tables, with the checks of its limits."""
     screen = console()
     for number, (one, of_one) in enumerate(zip(compared, checks, strict=True)):
         if number:
@@ -94,7 +94,7 @@ def print_comparisons(compared: list[RunComparison], checks: list[list[LimitChec
 
 
 def print_kernels(of_kernel: Mapping[str, Side], *, as_json: bool) -> None:
-    """Print how runs on other kernels differ from the run on the first. `of_kernel` maps kernels to runs."""
+    """Print how runs on further kernels differ from the run on the first kernel in `of_kernel`."""
     before, *others = of_kernel.values()
     compared = [compare_runs(before, after) for after in others]
     checks: list[list[LimitCheck]] = [[] for _ in compared]

@@ -1,4 +1,4 @@
-"""Define `fastopen factors`: list everything that can vary, with its names in options, files and exports."""
+"""Define `fastopen factors`: list the settings that can vary, with their names in options and files."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ def command(json: JsonOption = False) -> None:
 
 
 def _words(factor: Factor) -> str:
-    """Return the factor's meaning and, on the next line, its values and other names."""
+    """Return two lines: the factor's meaning, then its values, default and other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),

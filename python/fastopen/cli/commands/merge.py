@@ -52,7 +52,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the runs in the folders without duplicates. Raises InputError if a folder contains no run."""
+    """Return the folders of the runs in `folders`, once each. Raises InputError if a folder has no run."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

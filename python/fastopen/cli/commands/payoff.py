@@ -80,7 +80,7 @@ def _sentences(runs: Mapping[str, Results], visits: int) -> Iterator[str]:
             for one in findings(results, page):
                 yield f"{where}{page}: {one.sentence}"
     yield (
-        "Pays below: the share of broken paths below which TFO saves time on average. Cached: the same for a "
-        f"client that pays once for a failure and avoids TFO on that path for {visits} visits (RFC 7413, "
+        "Pays below: the share of broken paths below which TFO saves time on average. Cached: this share for "
+        f"a client that pays once for a failure and avoids TFO on that path for {visits} visits (RFC 7413, "
         "section 4.1.3.1); Linux has no such cache. One handshake: computed as RTT / (1 s + RTT)."
     )

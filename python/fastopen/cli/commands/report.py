@@ -45,7 +45,7 @@ def command(
 
 
 def announce_report(store: RunStore) -> None:
-    """Write the report of a run into its folder if it is kept, and print the file's name."""
+    """Write the HTML report of a kept run into its folder, and print its path. Skip a run in memory."""
     if store.folder is not None:
         _write(report_text(store, "html"), store.folder / REPORT)
 

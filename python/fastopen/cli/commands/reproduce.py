@@ -38,13 +38,13 @@ from fastopen.workflows.explain import estimate, explain
 PANEL: Final = "Measure"
 # The interval of progress messages, in seconds.
 PACE_S: Final = 5.0
-# The settings of a run that may be given with --explain. It ignores `store`, which FASTOPEN_STORE may set.
+# The settings of a run that --explain accepts. It ignores `store`, which the variable FASTOPEN_STORE may set.
 SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Search an experiment's rigs for the rig that explains the published figures best; print the result.
-    Raises InputError and MachineError."""
+    """Find the declared rig that explains an experiment's published figures best; print the result and, if
+    requested, write it as a report. Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
@@ -83,7 +83,7 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
 
 
 def check_expected(experiment: Experiment, settings: RunSettings) -> None:
-    """Load the experiment and compare it with its expected table. Exits with 1 if they differ."""
+    """Load the experiment and compare its times with its expected table. Exit with 1 if they differ."""
     expected_table(experiment)  # raises InputError if there is no table, before anything is loaded
     with RunWatcher(errors_console(), settings.quiet) as watcher:
         found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)
@@ -157,7 +157,7 @@ def command(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Load it once in virtual time and compare with the expected table, to the digit."
+            "--check", help="Load once in virtual time; compare times with the expected table exactly."
         ),
     ] = False,
     *,

@@ -65,7 +65,7 @@ def command(
         ),
     ] = "",
     sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Load only N of these pages, chosen by the seed.")
+        int | None, typer.Option(min=1, metavar="N", help="Load only N of the pages, chosen by the seed.")
     ] = None,
     library: Annotated[
         list[Path] | None,

@@ -13,7 +13,7 @@ from fastopen.report.figures.style import arm_colour, arm_shape, arm_tooltip
 
 
 def properties_and_savings(analysis: RunAnalysis) -> Figure | None:
-    """Draw the rank correlation of each property with the saving, with its interval; None for few pages."""
+    """Draw the rank correlations of page properties with the saving; None if none are known."""
     rows, left = first_panels(
         [
             {

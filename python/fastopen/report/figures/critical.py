@@ -11,12 +11,12 @@ from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import first_panels, places_along, side_by_side
 from fastopen.report.figures.style import arm_order, kind_colour
 
-# The smallest part of the page load time that is drawn. Shorter waits would be no wider than a line.
+# The smallest share of the page load time that is drawn. A shorter wait would be as narrow as a line.
 SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw each cell's mean critical path as a stacked bar, in panels; None if no cell has one."""
+    """Draw the mean critical path of each cell as a stacked bar; None if no critical path is known."""
     axis = axis_of(analysis.results)
     rows, left_out = first_panels(
         [
@@ -52,7 +52,7 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str) -> Any:
-    """Draw one panel: a group of bars for each value of its axis, and the name of the arm after each bar."""
+    """Draw the panel `title`: a group of bars for each value of its axis, each with the arm's name."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)

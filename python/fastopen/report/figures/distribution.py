@@ -28,7 +28,7 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the share of finished loads over time, one panel for each comparison; None if no times vary."""
+    """Draw the distribution of page load times, one panel for each comparison; None if no times vary."""
     every: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
@@ -64,7 +64,7 @@ def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
 
 
 def savings_over_pages(analysis: RunAnalysis) -> Figure | None:
-    """Draw the distribution of savings over pages, a panel for each network and setup; None for few pages."""
+    """Draw the cumulative distribution of savings over pages; None for fewer than PAGES_MIN pages."""
     rows, left = first_panels(
         [
             {"panel": one.place, "arm": ARMS[one.arm.name].label, "saving": saving, "share": share}
@@ -125,7 +125,7 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
         name="cold-requests",
         title="Handshake share of requests",
         caption="Share of requests that were answered by this time, in the median loads without TFO. Cold:"
-        " those that waited for the handshake of their connection. The median share of the handshake in"
+        " requests that waited for the handshake of their connection. The median share of the handshake in"
         f" their time: {shares}. Google's logs of 2011 had 8 to 28 % (TFO paper, Figure 1)."
         f"{left_out(len(every))}",
         alt_text=f"Distributions of request times. Share of the handshake in cold requests: {shares}.",
@@ -141,13 +141,13 @@ def _arms_over(x: alt.X, of: str, rows: list[dict[str, Any]], tooltip: Iterable[
 
 
 def _steps(x: alt.X, of: str) -> Any:
-    """Return step lines of the field `share` over `x`. `of` names the counted objects, such as `loads`."""
+    """Return a chart with step lines of the field `share` over `x`. `of` names what is counted: `loads`."""
     y = alt.Y("share:Q", title=f"share of {of}", axis=alt.Axis(format="%", tickCount=5))
     return alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.8).encode(x=x, y=y)
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (value, share of values up to it) for each value, or for about POINTS_MAX if there are more."""
+    """Return (value, share of values up to it) for each of the sorted values, or for about POINTS_MAX."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

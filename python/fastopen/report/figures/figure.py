@@ -26,13 +26,13 @@ PNG_SCALE: Final = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart of the data named ROWS. Figures that differ only in their rows share a drawing."""
+    """A chart without its data (named ROWS). Figures that differ only in their data share a drawing."""
 
     chart: alt.TopLevelMixin
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """Return the chart's specification. Altair takes 0.1 s to make it. Callers must not change it."""
+        """Return the Vega-Lite specification, which takes 0.1 s to make. Callers must not change it."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
@@ -53,7 +53,7 @@ class Figure:
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
     def bare_spec(self, style: Style) -> dict[str, Any]:
-        """Return the Vega-Lite specification, which refers to its data by name."""
+        """Return the Vega-Lite specification without data, to which it refers by the name of ROWS."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
 
 

@@ -48,7 +48,7 @@ WHITE, BLACK, GREY, CHANGED = "white", "#222222", "#bbbbbb", "#e8710a"
 
 @dataclass(frozen=True)
 class Film:
-    """The pictures of one load, all of one size, with the times in ms at which they appeared."""
+    """The pictures that a browser showed during one load, all of one size, and when each appeared, in ms."""
 
     label: str
     plt_ms: float
@@ -56,17 +56,16 @@ class Film:
     pictures: tuple[Image, ...]
 
     def at(self, moment_ms: float) -> int:
-        """Return the index of the picture that is shown at this time."""
+        """Return the index of the picture that the browser showed at this time."""
         return max(bisect_right(self.times, moment_ms) - 1, 0)
 
 
 def export_filmstrips(
     analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder. Return
-    the number of comparisons with pictures. `place`, the run's folder, is named in errors. `watch` is called
-    with the number of comparisons written so far. Raises InputError, also if there are no pictures, and
-    MachineError."""
+    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder, and
+    return the number of comparisons with pictures. Errors name `place`, the run's folder. `watch` gets the
+    number of comparisons written so far. Raises InputError, also without pictures, and MachineError."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(analysis, place), 1):
@@ -108,7 +107,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Decode a picture. Raises OSError, ValueError or SyntaxError if it is not a JPEG of at most SIDE_MAX."""
+    """Decode base64. Raises OSError, ValueError or SyntaxError if it is not a JPEG within SIDE_MAX."""
     try:
         from PIL import Image
     except ImportError:
@@ -120,12 +119,12 @@ def _picture(jpeg: str) -> Image:
 
 
 def end_ms(films: list[Film]) -> float:
-    """Return the time at which strips end. It is after all load events, because a page may change later."""
+    """Return the time in ms at which strips end: after all load events, because pages may change later."""
     return AFTER * max(film.plt_ms for film in films)
 
 
 def strip(title: str, films: list[Film]) -> Image:
-    """Draw pictures at equal intervals, a row for each load. A picture that changed has a coloured frame."""
+    """Draw pictures at equal intervals, a row for each load. A changed picture has a coloured frame."""
     end = end_ms(films)
     step = next((step for step in STEPS_MS if end / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
     lefts = [LABEL + column * (THUMBNAIL + GAP) for column in range(min(ceil(end / step) + 1, COLUMNS_MAX))]

@@ -16,9 +16,9 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(analysis: RunAnalysis) -> Figure | None:
-    """Draw page load times by TLS session and HTTP version, with one panel for each page and combination of
-    other factors. Return None if there is nothing to draw, or if all setups with TLS have the same session
-    and all or none of them use only QUIC."""
+    """Draw page load times by TLS session and HTTP version, a panel for each page and combination of other
+    factors; None if no load over TLS is valid, or if setups vary neither in session nor in using only
+    QUIC."""
     results = analysis.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
@@ -84,7 +84,7 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
-    """Draw round trips over certificate sizes, in panels; None for few sizes, or if a link has a rate."""
+    """Draw round trips over certificate sizes; None for few sizes, or if a link has a rate."""
     results = analysis.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(analysis, cell))]
@@ -98,7 +98,7 @@ def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
         name="certificate-sizes",
         title="Round trips to the first byte by size of the certificates",
         caption="Lines: round trips from opening the connection of the document to the first byte of its"
-        " answer. Each panel is a setting, and stands for those with the same figures. Over TCP a step is a"
+        " answer. Each panel is a setting, and stands for all with the same figures. Over TCP a step is a"
         " full congestion window; over QUIC it is the limit of three times the received bytes, a full"
         f" window, or pacing.{left}",
         alt_text="Step charts of round trips to the first byte against bytes of the certificate chain: "

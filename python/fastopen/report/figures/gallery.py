@@ -1,4 +1,4 @@
-"""Collect the figures of a run: those of the whole run, and those of single loads."""
+"""Collect the figures of a run: figures of the whole run, and figures of single loads."""
 
 import re
 import unicodedata
@@ -54,7 +54,7 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield the loads to draw side by side: without TFO and with the preferred treatment, of one repeat."""
+    """Yield (page, name, loads by arm) of each comparison: loads of one repeat, without TFO and with it."""
     for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = analysis.attribution.shown

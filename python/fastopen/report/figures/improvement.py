@@ -16,7 +16,7 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(analysis: RunAnalysis) -> Figure | None:
-    """Plot the saving of each comparison against the factor that `axis_of` chooses. Return None if no saving
+    """Draw the saving of each comparison as a bar, over the factor that `axis_of` chooses; None if no saving
     is known."""
     axis = axis_of(analysis.results)
     places = list(places_along(analysis, axis))
@@ -96,7 +96,7 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
 
 
 def published_comparison(analysis: RunAnalysis) -> Figure | None:
-    """Draw a panel for each page with a row for each network; None if no published figure can be compared."""
+    """Draw measured and published savings by page and network; None if none can be compared."""
     rows: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         theirs = analysis.results.published.get((page, place.comparison.network))

@@ -60,8 +60,7 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw the panel `title` with a time scale of its own, because load times differ more between pages than
-    between networks."""
+    """Draw the panel `title`. It has its own time scale, because load times differ most between pages."""
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
     numbers = not any(isinstance(value, str) for value in values)

@@ -1,4 +1,4 @@
-"""Arrange small multiples: panels of one page each, in which only one factor varies."""
+"""Arrange charts in panels: each has the data of one page, in which only one factor varies."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from fastopen.analysis.attribution import Place, RunAnalysis, curves_of
 from fastopen.experiments import Factor
 from fastopen.report.figures.figure import ROWS
 
-# More panels do not fit on a page.
+# The maximum number of panels of a figure. More do not fit on a printed page.
 PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each comparison of all pages with the fields that are the same in its data rows. `panel` is the
-    title of their panel, and `x` the comparison's value of the factor `axis`."""
+    """Yield each comparison of all pages, with the fields that its rows of data share. `panel` is the title
+    of its panel, and `x` its value of the factor `axis`."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)
@@ -26,20 +26,20 @@ def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, d
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence with the number of panels if not all are shown, otherwise an empty string."""
+    """Return a sentence if there are more than PANELS_MAX panels, of which some are not shown; else empty."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the first PANELS_MAX panels, and a sentence if there are more."""
+    """Return the rows of the first PANELS_MAX panels, and a sentence if further panels are left out."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     shown = {*titles[:PANELS_MAX]}
     return [row for row in rows if row["panel"] in shown], left_out(len(titles))
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
-    """Repeat the chart for each panel, in the order of the rows. `width` and `height` are a panel's size in
-    pixels. `labels` is the additional width for its labels."""
+    """Repeat the chart for each value of the field `panel`, in the order of the rows. `width` and `height`
+    are a panel's size in pixels; `labels` is the additional width for its labels."""
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
@@ -48,8 +48,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Arrange one chart for each value of `field` in two columns. `view` draws a chart from an empty chart,
-    which has only the rows with the value, and from the value."""
+    """Arrange one chart for each value of `field` in two columns. `view` makes it from an empty chart, whose
+    data are the rows with this value, and from the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)
@@ -58,7 +58,7 @@ def side_by_side(
 
 
 def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
-    """Return the panel's title: the page, if there are several, and the values of other factors that vary."""
+    """Return the title of a panel: the page, if the run has several, and `name` (values of factors)."""
     several = len(analysis.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 

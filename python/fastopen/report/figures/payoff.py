@@ -13,7 +13,7 @@ from fastopen.experiments import HEADLINE
 from fastopen.report.figures.figure import Drawing, Figure
 from fastopen.report.figures.panels import PANELS_MAX, left_out, small_multiples, title_of
 
-# The end of the axis, in percent of paths. No study has found that more paths drop SYNs.
+# The end of the axis, in percent of paths. In no study did a larger share of paths drop SYNs.
 MOST: Final = 25
 # Percent of access networks that fail in some way (Paasch, NANOG 67).
 FAILING: Final = 20
@@ -22,7 +22,7 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
-    """Draw a panel for each page and kind of broken path; None if no broken path costs a finite time."""
+    """Draw the mean saving over the share of broken paths; None if no broken path costs a finite time."""
     costly = (one for one in payoffs(analysis.results) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]

@@ -37,7 +37,7 @@ SAID: Final = (
     "datum.name + ': ' + datum.kind + ', ' + format(datum.start, '.1f') + ' to '"
     " + format(datum.end, '.1f') + ' ms'"
 )
-# The number of drawings kept in memory. Making one takes 0.1 s; charts that differ only in rows share it.
+# The number of drawings kept in memory. Making one takes 0.1 s. Figures that differ only in data share it.
 CHARTS_KEPT: Final = 16
 
 
@@ -46,7 +46,7 @@ def row_height(requests: int) -> int:
 
 
 def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield rows for the waits of each request, then for the critical path, which is drawn over them."""
+    """Yield data for the waits of each request, then for the critical path, which is drawn over them."""
     connections = {one.id: one for one in shown.record.connections}
     carriers = Carriers(shown.record)
     for request in shown.record.requests:
@@ -68,7 +68,7 @@ def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -
 
 
 def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
-    """Return a row with times in milliseconds since the navigation start."""
+    """Return a row of data. It has the times in milliseconds since the navigation start."""
     return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
 
 
@@ -79,8 +79,8 @@ def _labelled(arms: Mapping[ArmName, Shown]) -> dict[str, Shown]:
 def _pieces(
     request: Request, connection: Connection | None, looked_up: Span | None
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Split a request into waits and yield (kind, start, end) in ns for each. `connection` is the connection
-    that carried it, if known. `looked_up` is the start and end of its name lookup, if there was one."""
+    """Split a request into waits, and yield (kind, start, end) in ns for each. `connection` carried the
+    request, if known. `looked_up` is the start and end of its name lookup, if it had one."""
     queued, sent, first, end = request.queued_ns, request.sent_ns, request.first_byte_ns, request.end_ns
     if request.cache == "fresh" and queued is not None and end is not None and end > queued:
         # The client took the response from its cache without a request.
@@ -135,8 +135,8 @@ def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: s
 
 @lru_cache(CHARTS_KEPT)
 def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int) -> Drawing:
-    """Return the drawing of `timing_breakdown` without its rows, for all charts that differ only in rows.
-    `names`: the labels of the requests."""
+    """Return the drawing of `timing_breakdown`, which figures that differ only in their rows share. `names`
+    labels the requests."""
     rows = [{"arm": arm} for arm in arms]
     step = max(row_height(requests), 3 * len(arms))
     base = alt.Chart().encode(color=arm_colour(rows))
@@ -186,7 +186,7 @@ def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: st
 
 @lru_cache(CHARTS_KEPT)
 def _waterfall_drawing(kinds: tuple[str, ...], names: tuple[str, ...], requests: int, width: int) -> Drawing:
-    """Return the drawing of `loads_waterfall` without its rows, for all charts that differ only in rows."""
+    """Return the drawing of `loads_waterfall`, which figures that differ only in their rows share."""
     y = _by_request(names, requests)
     x = alt.X("start:Q", title=TIME, axis=alt.Axis(tickCount=5))
     base = alt.Chart()

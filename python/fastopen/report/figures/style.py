@@ -30,7 +30,7 @@ PUBLISHED_COLOUR: Final = "#cc79a7"
 
 @dataclass(frozen=True)
 class Style:
-    """Colours that differ between files and web pages, because a web page may be dark."""
+    """The colours that differ between figures in files and on web pages, which may be dark."""
 
     ink: str
     background: str
@@ -128,7 +128,7 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a parameter for zooming. With Shift, the wheel zooms and dragging moves; double click resets."""
+    """Return a parameter that lets readers zoom a chart: Shift and wheel zoom, Shift and dragging move."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

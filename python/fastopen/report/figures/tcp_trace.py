@@ -40,7 +40,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield rows for each connection's samples: for one sample in `every`, and for the last one."""
+    """Yield rows of data for each `every`-th sample of each connection, and for its last sample."""
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

@@ -23,13 +23,13 @@ Severity = Literal["answer", "note", "warning", "detail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact that a run shows, with the sentence that states it."""
+    """A fact about a run or page for readers, with the sentence that states it."""
 
     kind: str
-    """A name for programs and tests, which stays the same if the sentence is reworded."""
+    """The kind of fact, for programs and tests. It does not change if the sentence is reworded."""
     sentence: str
     figures: Mapping[str, Value] = field(default_factory=dict)
-    """The figures in the sentence, not rounded, by a name that includes the unit."""
+    """The figures in the sentence, not rounded. Their names include the unit, such as `saved_percent`."""
     severity: Severity = "note"
     subject: str = ""
     """The name of the page; empty for the whole run."""

@@ -18,9 +18,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of path that breaks TFO, over all networks that were also loaded without
-    such a path. Kinds with equal costs share a finding. Only the arm HEADLINE (TFO with warm cookies) is
-    considered."""
+    """Yield a finding for each kind of path that breaks TFO, over all networks with loads on such and on open
+    paths. Kinds with equal costs share a finding. Only the arm HEADLINE (warm cookies) counts."""
     found = (one for one in payoffs(results) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))

@@ -8,7 +8,7 @@ from fastopen.analysis.statistics import Results
 from fastopen.common.grid import Entry, Grid, Value, entries
 from fastopen.common.grouping import grouped
 from fastopen.common.phrases import NBSP, time, with_sign
-from fastopen.experiments import asked_for, baseline_of, headline_of
+from fastopen.experiments import baseline_of, headline_of, requested_urls
 from fastopen.report.findings import Finding
 from fastopen.report.shared_columns import cell_columns, known
 
@@ -24,7 +24,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
     """Yield a finding for each client that did not request all resources that the load event waits for."""
-    wanted = len(asked_for(results.pages[page]))
+    wanted = len(requested_urls(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:
         client = results.experiment.setups[result.cell.setup].client
@@ -40,7 +40,7 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the contentful paints of each comparison, and the percentage that TFO saves."""
+    """Yield a finding on contentful paints for each comparison: times without TFO, and savings by TFO."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
@@ -121,7 +121,7 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving over pairs of repeats, in percent; None if there are no pairs."""
+    """Return the median saving in percent over the repeats in both mappings; None if they share none."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

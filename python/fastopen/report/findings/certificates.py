@@ -21,7 +21,7 @@ REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """A cell's kind of certificates, and its settings that could compensate for large certificates."""
+    """The kind of certificates of a cell, and its settings that can be remedies for large certificates."""
 
     kind: CertificateKind
     session: SessionStart
@@ -74,8 +74,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the page load times with `small` certificates, with `large` ones, and with `large` ones and each
-    remedy. None if the page load time without a remedy is unknown for `small` or `large` certificates."""
+    """Return the times with `small` certificates, with `large` ones, and with `large` ones and each remedy;
+    None if one of the times without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
@@ -101,7 +101,7 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Return the finding in words. A remedy that changes the time by less than `matters_ms` saves no time."""
+    """Return the finding in words. Remedies that change a time by less than `matters_ms` save no time."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

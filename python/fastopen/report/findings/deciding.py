@@ -1,4 +1,4 @@
-"""Report the factor that matters most for the saving, and its values with which no row saves time."""
+"""Report the factor on which the saving depends most, and its values with which no row saves time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from fastopen.analysis.statistics import CellResult, Effect, Results, deciding_factor, effect_of
 from fastopen.common.phrases import NBSP, capitalised, listed, signed
 from fastopen.report.findings import Finding
-from fastopen.report.findings.verdict import told_by_question
+from fastopen.report.findings.verdict import findings_by_question
 
 RANK: Final = 40
 SEVERITY: Final = "answer"
@@ -16,18 +16,18 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the factor that matters most for the saving, for each group of `questions_of`."""
+    """Yield a finding for each group of `questions_of`: the factor on which the saving depends most."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
     def find(cells: Sequence[CellResult]) -> Iterator[Finding]:
         if text := " ".join(deciding_sentences(results, cells)):
             yield Finding("deciding_factor", text)
 
-    yield from told_by_question(results, of_page, find)
+    yield from findings_by_question(results, of_page, find)
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the factor that matters most for the saving in these cells, if there is one."""
+    """Yield sentences on the factor on which the saving of these cells depends most, if there is one."""
     found = deciding_factor(results, cells)
     if found is None:
         return

@@ -39,8 +39,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows of cells that differ only in their arm and the factors `apart`. Rows are grouped by a text
-    with the values of the factors that no verdict mixes."""
+    """Return rows of cells that differ only in arm and the factors `apart`, grouped by a text with the values
+    of factors that have a verdict for each value (`Factor.question`)."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -60,8 +60,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each first flight that is fastest in some rows, with its largest saving over the
-    simplest first flight. With `versions`, rows have several HTTP versions, which the sentences name."""
+    """Yield a finding for each first flight that is the fastest of a row, with its largest saving over the
+    simplest one. With `versions`, rows have several HTTP versions, which the sentences name."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)

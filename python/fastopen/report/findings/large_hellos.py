@@ -15,12 +15,12 @@ RANK: Final = 6
 SEVERITY: Final = "answer"
 
 Price = tuple[float, float | None]
-"""The time in ms that a large key share adds to a page load over an open path, and behind a middlebox; None
-if no load finishes behind it."""
+"""The times in ms that a large key share adds to a page load: over an open path, and behind a middlebox (None
+if no load finishes there)."""
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each large key share behind each middlebox that changes the time that it adds."""
+    """Yield a finding for each large key share and middlebox that changes the time that the share adds."""
     for (path, large, small, name), prices in grouped(_prices(results, page)).items():
         # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
         if all(broken is not None and round(broken - opened, 1) == 0 for opened, broken in prices):
@@ -31,7 +31,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield ((path, large key share, small key share, other settings), price) for each large key share."""
+    """Yield ((path, large key share, small key share, other settings), price) for each large share."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.alike(cells, *apart):

@@ -25,9 +25,9 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
             of_unknown[UNKNOWNS[found.most]].append(results.factors.name(row))
     if of_unknown:
         many = sum(map(len, of_unknown.values())) > ROWS_IN_WORDS
-        word = results.factors.word
+        preposition = results.factors.preposition
         named = (
-            f"on {words} {f'in {len(names)} of {len(rows)} rows' if many else at_rows(word, names)}"
+            f"on {words} {f'in {len(names)} of {len(rows)} rows' if many else at_rows(preposition, names)}"
             for words, names in of_unknown.items()
         )
         yield Finding("sensitivity", f"The saving depends most {'; '.join(named)}.")

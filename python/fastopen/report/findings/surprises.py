@@ -1,4 +1,4 @@
-"""Report explanations of figures that would surprise a reader of the table."""
+"""Explain figures that would surprise a reader of the table."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -23,7 +23,7 @@ from fastopen.common.phrases import capitalised, listed, plural
 from fastopen.experiments import Arm, Role, baseline_of, treatments_of
 from fastopen.report.corpus import corpus_sentences
 from fastopen.report.findings import Finding
-from fastopen.report.findings.verdict import of_arm, told_by_question, where_of
+from fastopen.report.findings.verdict import findings_by_question, of_arm, where_of
 
 RANK: Final = 60
 SEVERITY: Final = "note"
@@ -43,7 +43,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
     if warning := mixed_http_warning(results, of_page):
         yield Finding("http_differs", warning)
     yield from _hellos_do_not_fit(results, of_page)
-    yield from told_by_question(results, of_page, partial(_of_question, results))
+    yield from findings_by_question(results, of_page, partial(_of_question, results))
     yield from _without_effect(results, of_page)
     for line in slower_setup_sentences(results, page):
         yield Finding("setup_slower", line)
@@ -51,7 +51,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each factor with several values that give equal times, to the nanosecond."""
+    """Yield a finding for each factor of which several values have the same times, to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -78,8 +78,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts the pages, or the
-    requests of a single page."""
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts these pages, or of a
+    single page the requests."""
     urls = [results.pages[page].url for page in pages]
     if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
         return
@@ -115,14 +115,13 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on ClientHellos that do not fit into a SYN, for reports that do not list the findings
-    of each page."""
+    """Yield sentences on ClientHellos that do not fit into a SYN, for reports without findings by page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each arm in which TFO saves nothing because ClientHellos do not fit into SYNs."""
+    """Yield a finding for each arm with cells without a saving because ClientHellos do not fit into SYNs."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -162,7 +161,7 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if connections lacked early data because a host had fewer tickets than connections."""
+    """Return a finding if connections of a cell had no early data, because a host had too few tickets."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
@@ -189,7 +188,7 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data with cold cookies, since no connection could use a cookie yet."""
+    """Yield a finding if no SYN had data with cold cookies: no connection opened after a cookie came."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -201,7 +200,7 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings with the reasons why TFO increases page load time, for certain or only in the median."""
+    """Yield findings on why pages load more slowly with TFO: for certain, or only in the median."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -218,8 +217,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings on page load times that change with the RTT in a way that `fastopen audit` would report,
-    with reasons."""
+    """Yield findings with reasons if a longer RTT makes pages load sooner, or makes times grow too fast."""
     openings = {"monotony": "The page ", "growth": ""}
     cause = (
         "The RTT changes which responses share the link and which segments are lost. This can matter more"

@@ -41,7 +41,7 @@ NAMES_IN_WORDS: Final = 3
 LITTLE_PERCENT: Final = 1.0
 NO_TREATMENT: Final = "No load used TFO."
 NO_SYN: Final = "There is nothing for TFO to save, since QUIC has no SYN."
-# The smallest excess share of unfinished loads that a saving cannot make up for.
+# TFO is never worth it if the share of unfinished loads is larger with it by at least this.
 MANY_LOST: Final = 0.01
 OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
@@ -111,7 +111,7 @@ def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
 
 
 def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) -> float:
-    """Return by how much the share of unfinished loads is larger than in the cells without TFO."""
+    """Return the share of unfinished loads with TFO (`judged`) minus the share `without` TFO."""
     share, usual = (lost / loads if loads else 0.0 for lost, loads in map(_unfinished, (judged, without)))
     return share - usual
 
@@ -132,8 +132,8 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return the verdict on all cells in words, with the effect of each arm. `because` is a phrase with the
-    reason, which follows the verdict."""
+    """Return the verdict on all cells in words, with the effect of each arm. The phrase `because` is appended
+    to the verdict."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
@@ -166,7 +166,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effects in the cells of an arm: `On a repeat visit it saves 4.0 % (40 ms)`."""
+    """Return a clause on the effects of an arm in cells: `On a repeat visit{to} {subject} saves 4.0 %`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
@@ -204,8 +204,8 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase that distinguishes the cells `found` from the others in `cells`, such as ` at 20 ms`,
-    ` with cubic` or ` in 3 of 9 rows`; empty if they are all of the cells."""
+    """Return a phrase that distinguishes the cells `found` from the others in `cells`: ` at 20 ms`,
+    ` with cubic` or ` in 3 of 9 rows`; empty if there are no others."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
@@ -228,11 +228,11 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     return f" in {len(found)} of {len(cells)} rows"
 
 
-def told_by_question(
+def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Yield the findings that `find` returns for each group of `questions_of`. Of findings with the same
-    sentence, only the first is yielded. The names of the groups precede a sentence that not all share."""
+    """Yield the findings that `find` returns for each group of `questions_of`. Equal sentences are one
+    finding. The names of the groups precede its sentence unless all groups have it."""
     questions = questions_of(results, cells)
     found = (
         (finding.sentence, (name, finding))
@@ -246,7 +246,7 @@ def told_by_question(
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return the verdict on these cells of all arms in words, or the reason why they have no verdict."""
+    """Return the verdict on cells of all arms in words, or the reason why they cannot have one."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -268,8 +268,8 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return ` (75 % sure)` if the repeats are few, ` (1 pair of loads: saves 8.0 %)` if they are too few for
-    an interval, and otherwise an empty string."""
+    """Return ` (75 % sure)` for few repeats, ` (1 pair of loads: saves 8.0 %)` for too few for an interval,
+    and otherwise an empty string."""
     if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
         fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
         pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
@@ -297,15 +297,15 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
         if len(places) == len(rows):
             where = ""
         elif len(places) <= ROWS_IN_WORDS:
-            where = f" {at_rows(results.factors.word, [results.factors.name(row) for row in places])}"
+            where = f" {at_rows(results.factors.preposition, [results.factors.name(row) for row in places])}"
         examples = list(dict.fromkeys(reason.example for _, reason in struck))
         such_as = ", for example" if len(examples) > 1 else ""
         line = f"Invalid{where}: {', '.join(counts)}: {kind}{such_as}: {examples[0]}"
         yield kind, sum(reason.loads for _, reason in struck), line
 
 
-def at_rows(word: str, names: Sequence[str]) -> str:
-    """List names with a preposition: `at 20 ms and 50 ms`; with commas `at 4 ms, cubic, and at 9 ms, bbr`."""
+def at_rows(preposition: str, names: Sequence[str]) -> str:
+    """List names of rows: `at 20 ms and 50 ms`; if names have commas, `at 4 ms, cubic, and at 9 ms, bbr`."""
     if any("," in name for name in names):
-        return ", and ".join(f"{word} {name}" for name in names)
-    return f"{word} {listed(names)}"
+        return ", and ".join(f"{preposition} {name}" for name in names)
+    return f"{preposition} {listed(names)}"

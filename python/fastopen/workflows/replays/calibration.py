@@ -38,7 +38,7 @@ None if the time is over. It returns the calibration."""
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a search for think times."""
+    """The think times that a search found for one recording."""
 
     page: Page
     """The page with think times free of queueing delay, and in `explanations` others that fit as well."""
@@ -50,14 +50,14 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences of a load from the recording, by resource."""
+    """The differences between the recording and a load of its page, by the index of the resource."""
 
     waits_us: dict[int, float]
-    """The recorded wait for the response minus the wait in the load."""
+    """The recorded wait for the first byte of the response minus this wait in the load."""
     asks_bytes: dict[int, float]
-    """The number of bytes of the initiator's body that arrive during the time in `asks_us`."""
+    """`asks_us` as the number of bytes of the initiator's body that arrive in this time."""
     asks_us: dict[int, float]
-    """The recorded time from the initiator's first byte to the request minus this time in the load."""
+    """The recorded time from the first byte of the initiator to the request minus this time in the load."""
 
     @property
     def errors_us(self) -> list[float]:
@@ -66,17 +66,17 @@ class Misfit:
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for the simplest think times that explain the recording.
+    """Search for the simplest think times that explain the recording of `page`, the page as imported.
 
-    `page` is the page as imported. If a queue delays a response, the server's think time cannot be seen, and
-    all think times together determine which requests meet in a queue. So the search approaches the recording
-    from two ends: from no think times upwards, and from the longest possible ones downwards. Then it removes
-    think times that are not needed."""
+    If a queue delays a response, the server's think time cannot be seen, and all think times together
+    determine which requests meet in a queue. So the search approaches the recording from two ends: from no
+    think times upwards, and from the longest possible ones downwards. Then it removes think times that are
+    not needed."""
     search = _Search(exchanges)
     complete = True
     try:
-        yield from _sought(search, page, alone(exchanges))
-        yield from _simplified(search)
+        yield from _search_both_ends(search, page, alone(exchanges))
+        yield from _remove_needless(search)
     except _OutOfTimeError:
         complete = False
     found = search.explained()
@@ -115,7 +115,7 @@ class _Tried:
 
 
 class _Search:
-    """The pages that were tried for one recording."""
+    """The pages that were loaded to explain one recording, each with other think times or references."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
@@ -160,10 +160,10 @@ def spread(count: int, most: int) -> list[int]:
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
 
 
-_Looking = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
+_Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
-def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
+def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
     """Correct the positions of references, then search from the shortest and from the longest think times."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
@@ -184,8 +184,8 @@ def _sought(search: _Search, page: Page, certain: Collection[int]) -> _Looking:
         ends = yield from search.load(*moved)
 
 
-def _simplified(search: _Search) -> _Looking:
-    """Find by bisection the think times that do not reduce the loss, the shortest first, and remove them."""
+def _remove_needless(search: _Search) -> _Steps:
+    """Set think times to 0 if the loss does not grow: find them by bisection, the shortest first."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.found.waits_us if think_times[index]]
@@ -228,7 +228,7 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
-    """Compare the recording with a load of the page over the recorder's network."""
+    """Compare the recorded exchanges, one for each resource of the page, with a load over their network."""
     waits: dict[int, float] = {}
     asks: dict[int, float] = {}
     asks_bytes: dict[int, float] = {}
@@ -251,7 +251,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of exchanges with no other in progress, so that only the server can delay them."""
+    """Return the indices of exchanges that only the server can delay: while they wait, no other is open."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -261,15 +261,14 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Return the page with corrected references, and think times corrected by `part` of the error."""
+    """Correct the positions of references, and all think times by the share `part` of their errors."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
-    """Return the page with corrected positions of references, and think times if they are in `thinking`.
-
-    Each think time changes by the error of its wait, but stays between 0 and its value in `most` (µs).
+    """Return the page with corrected positions of references, and corrected think times of the resources in
+    `thinking`. Each changes by the error of its wait, but stays between 0 and its value in `most` (µs).
 
     References keep the order of their requests, which is the order of the page's resources. Without this
     rule, corrections could swap references in the same packet, because bytes do not arrive evenly."""

@@ -49,7 +49,7 @@ def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
     """Return the step on the replay's critical path that differs most from the recording; None if no step
-    differs by at least WORTH_SAYING_MS."""
+    differs by at least WORTH_SAYING_MS. `held_ms` is that of the Replay, and `record` its load."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -70,7 +70,7 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield each step of a request as (step, ms in `was`, ms in `now`), if both loads have the request."""
+    """Yield (step, ms in `was`, ms in `now`) for each step of one request; nothing if a load lacks it."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -91,7 +91,7 @@ def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
 
 
 def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
-    """Yield the index of the last resource before the load event, then of its initiators up to the root."""
+    """Yield the indices of the last resource before the load event and of its chain of initiators."""
     ended = {
         request.resource: request.end_ns
         for request in record.requests
@@ -157,7 +157,7 @@ def _same_resources(page: Page, other: Page) -> dict[int, int]:
 
 
 def _timed(record: LoadRecord) -> dict[int, Moments]:
-    """Return the times of the requests whose times are all known, by resource."""
+    """Map the index of each resource to the times of its request, if all of them are known."""
     found = {}
     for one in record.requests:
         every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)
@@ -174,7 +174,7 @@ class ValidatedReplay:
     replay: Replay
     replayed_ms: float
     cause: Cause | None
-    """The step on the critical path that differs most; None if no step differs enough."""
+    """The step on the critical path that differs most; None below WORTH_SAYING_MS."""
     lookups_ms: tuple[tuple[float, float], ...] = ()
     """The duration of each name lookup as recorded (0 if it was not recorded) and as replayed."""
 

@@ -57,7 +57,7 @@ ARM: Final[ArmName] = HEADLINE.name
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that derive facts from a recording. Each can be turned off, to measure its effect."""
+    """The rules that derive a network and a page from a recording. Each can be off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
@@ -83,7 +83,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Replay:
-    """The page, the network and the settings of a replay."""
+    """The page, network and settings that replay a recording."""
 
     page: Page
     network: Network
@@ -123,7 +123,7 @@ class Replay:
 
 
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
-    """Derive a replay from an imported recording. Raises InputError if the recording lacks timings."""
+    """Derive the replay of an imported recording. Raises InputError if the recording lacks timings."""
     page, recording = imported.page, _sufficient(imported)
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
@@ -237,7 +237,7 @@ def shared_and_quic_hosts(
 
 
 def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
-    """Return the hosts for which more than half of the values are True."""
+    """Return the hosts of the pairs (host, flag) for which more than half of the flags are True."""
     return [host for host, ones in grouped(found).items() if 2 * sum(ones) > len(ones)]
 
 
@@ -265,8 +265,8 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver if `rules.names` needs one. Its RTT is the shortest lookup that was not cached. Raises
-    InputError."""
+    """Add a resolver to the network if `rules.names` needs one. Its RTT is the shortest recorded lookup that
+    no cache answered. Raises InputError if there is none."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -355,7 +355,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the time in ms that the server takes to send a body; 0 if the network explains its slowness."""
+    """Return the ms for which the server sends a body; 0 if the network explains how long the body took."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
