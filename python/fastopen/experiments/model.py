@@ -40,6 +40,8 @@ class PublishedTable(Part):
     """The correct unit of the times, if the table prints a wrong unit."""
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
+    same_rig: list[str] = Field(default_factory=list)
+    """Other tables of the same pages and rig, by their `experiment`, which a search for the rig includes."""
     known: list[str] = Field(default_factory=list)
     """Sentences for reports: other reasons why the published figures differ from this experiment's."""
 

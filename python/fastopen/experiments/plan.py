@@ -34,7 +34,9 @@ from fastopen.pages import Page
 
 LOADS_MAX: Final = 1_000_000
 LOAD_TIMEOUT_MIN_US: Final = 120_000_000
-# The time limit of a load is LOAD_TIMEOUT_MIN_US plus this multiple of its transfer time on an idle link.
+# The time limit of a load is LOAD_TIMEOUT_MIN_US, or this number of round trips for each request if that is
+# longer, plus this multiple of its transfer time on an idle link.
+ROUND_TRIPS: Final = 8
 TRANSFER_SLACK: Final = 4
 
 
@@ -264,9 +266,11 @@ def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) ->
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return a load's time limit in us: two minutes plus TRANSFER_SLACK transfer times, at most an hour."""
+    """Return a load's time limit in us: two minutes, or ROUND_TRIPS for each request if they take longer,
+    plus TRANSFER_SLACK transfer times, at most an hour."""
+    waits_us = max(LOAD_TIMEOUT_MIN_US, ROUND_TRIPS * network.rtt_us * len(page.resources))
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
-    return min(LOAD_TIMEOUT_MIN_US + slack_us, LOAD_TIMEOUT_MAX_US)
+    return min(waits_us + slack_us, LOAD_TIMEOUT_MAX_US)
 
 
 def transfer_s(page: Page, network: Network) -> float:

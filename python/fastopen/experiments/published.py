@@ -1,13 +1,16 @@
 """Read the page load times that papers and reports have published, to compare experiments with them."""
 
 import csv
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fastopen.common.pydantic_errors import input_error
 from fastopen.common.resources import packaged_file
-from fastopen.experiments.model import Experiment
+from fastopen.contract import Network
+from fastopen.contract.network import LinkDirection
+from fastopen.experiments.model import Experiment, PublishedTable
 
 FILE: Final = "published.csv"
 
@@ -49,6 +52,11 @@ class PublishedCell(BaseModel):
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
 
     @property
+    def link(self) -> tuple[int, int, int]:
+        """Return the RTT in microseconds, and the rates down and up in bit/s."""
+        return round(self.rtt_ms * 1000), round(self.down_mbit * 1e6), round(self.up_mbit * 1e6)
+
+    @property
     def _unit_ms(self) -> float:
         return {"s": 1000.0, "ms": 1.0}[self.true_unit or self.unit_as_printed]
 
@@ -70,19 +78,44 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
     """Map pairs (name of a page, index of a network) of the experiment to the published cell with the same
     page, RTT and rates. Pairs without such a cell are left out."""
     table = experiment.published
+    return {} if table is None else _cells_of(table, [table.experiment], experiment.networks)
+
+
+def cells_of_rig(experiment: Experiment) -> tuple[list[Network], dict[tuple[str, int], PublishedCell]]:
+    """Return the networks of the experiment's table and of other tables of its rig, and the cells of all
+    these tables as `published_cells` does. If two tables print the same cell, the experiment's counts."""
+    table, networks = experiment.published, list(experiment.networks)
     if table is None:
-        return {}
+        return networks, {}
+    like = networks[0]
+    for row in all_published_cells():
+        rtt_us, down, up = row.link
+        if row.experiment in table.same_rig and row.link not in map(_link, networks):
+            ways = {"down": _with_rate(like.down, down), "up": _with_rate(like.up, up)}
+            networks.append(like.model_copy(update={"rtt_us": rtt_us, **ways}))
+    return networks, _cells_of(table, table.same_rig, networks) | published_cells(experiment)
+
+
+def _cells_of(
+    table: PublishedTable, experiments: Sequence[str], networks: Sequence[Network]
+) -> dict[tuple[str, int], PublishedCell]:
     rows = [
         row.model_copy(update={"true_unit": table.unit or "", "swapped": table.swapped})
         for row in all_published_cells()
-        if row.experiment == table.experiment
+        if row.experiment in experiments
     ]
-    found: dict[tuple[str, int], PublishedCell] = {}
-    for ours, theirs in table.pages.items():
-        for index, network in enumerate(experiment.networks):
-            asked = (network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s)
-            for row in rows:
-                printed = (row.rtt_ms * 1000, row.down_mbit * 1e6, row.up_mbit * 1e6)
-                if row.page == theirs and asked == printed:
-                    found[ours, index] = row
-    return found
+    return {
+        (ours, index): row
+        for ours, theirs in table.pages.items()
+        for index, network in enumerate(networks)
+        for row in rows
+        if row.page == theirs and row.link == _link(network)
+    }
+
+
+def _link(network: Network) -> tuple[int, int | None, int | None]:
+    return network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s
+
+
+def _with_rate(way: LinkDirection, bit_per_s: int) -> LinkDirection:
+    return way.model_copy(update={"rate_bit_per_s": bit_per_s})

@@ -22,7 +22,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.published import PublishedCell, published_cells
+from fastopen.experiments.published import PublishedCell, cells_of_rig, published_cells
 from fastopen.pages import Page
 
 KEY: Final = "rig"
@@ -64,8 +64,8 @@ class Property(BaseModel):
     fitted: Fitted | None = None
     """Way to fit the page to published times without TFO. `objects`: equal objects replace the page; their
     number and size are fitted to two times. `hosts`: a chain of small scripts, each on a host of its own,
-    replaces all but the document; their number is fitted to two times. `hosts` and `time`: the client needs
-    additional time, which is fitted to one time."""
+    replaces all but the document; their number is fitted to two times. `hosts`, `time`, and `objects` if
+    another table is of the same rig: the client needs additional time, which is fitted to one more time."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -87,7 +87,8 @@ class Setting:
     """The experiment that loads one page on a rig, and the adjustments that an experiment cannot express."""
 
     experiment: Experiment
-    """The experiment with only this page. The networks are in the order of the base experiment's networks."""
+    """The experiment with only this page. Its networks are those of the base, then of other tables of the
+    rig."""
     off: Experiment
     """The experiment for loads without TFO; the same object as `experiment` if no property sets `off`."""
     arm: ArmName
@@ -120,8 +121,11 @@ class RigSpace:
         return tuple(cell for page in self.base.pages for cell in self.cells_of(page).values())
 
     def cells_of(self, page: str) -> dict[int, PublishedCell]:
-        published = published_cells(self.base)
-        return {network: cell for (name, network), cell in published.items() if name == page}
+        return _of_page(published_cells(self.base), page)
+
+    def all_cells_of(self, page: str) -> dict[int, PublishedCell]:
+        """Return the cells of a page in all tables of the same rig, by the index of a setting's network."""
+        return _of_page(cells_of_rig(self.base)[1], page)
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
         """Yield each rig, those with fewer properties first. `order` sorts rigs of equal size."""
@@ -160,7 +164,7 @@ class RigSpace:
         (`off`). Raises InputError if the properties exclude each other."""
         networks: list[Network] = []
         experiment: Experiment | None = None
-        for network in self.base.networks:
+        for network in cells_of_rig(self.base)[0]:
             try:
                 experiment = self._experiment(network, own, page, off=off)
             except InputError as error:
@@ -234,6 +238,10 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
         if one.name != other.name and both and shared:
             remedy = "give them one name: a rig has one value of each"
             raise InputError(f"{one.name} and {other.name} both set {min(both)}", source.place(KEY), remedy)
+
+
+def _of_page(cells: Mapping[tuple[str, int], PublishedCell], page: str) -> dict[int, PublishedCell]:
+    return {network: cell for (name, network), cell in cells.items() if name == page}
 
 
 def _network_keys(network: Network) -> dict[str, Any]:

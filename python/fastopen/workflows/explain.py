@@ -54,7 +54,7 @@ RIGS_MAX: Final = 20_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
 # Number of steps in which the objects of a page are fitted to published times.
-FITS: Final = 5
+FITS: Final = 8
 OBJECTS_MAX: Final = 2000
 BYTES_MAX: Final = 200_000_000
 
@@ -85,6 +85,8 @@ class Tried:
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
     """The cells whose published times without TFO were used to fit the pages of the rig."""
+    elsewhere: frozenset[PublishedCell] = frozenset()
+    """The cells of other tables of the rig. They count in `rank`, but not as agreeing."""
 
     @cached_property
     def agreeing_cells(self) -> frozenset[PublishedCell]:
@@ -107,11 +109,11 @@ class Tried:
 
     @property
     def agreeing(self) -> int:
-        return len(self.agreeing_cells)
+        return len(self.agreeing_cells - self.elsewhere)
 
     @property
     def times_agreeing(self) -> int:
-        return len(self.times_agreeing_cells)
+        return len(self.times_agreeing_cells - self.elsewhere)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
         """Return a key that sorts rigs, the best first: by the number of these cells whose savings and whose
@@ -152,8 +154,8 @@ class Explained:
 
     @property
     def best(self) -> Tried:
-        """Return the best rig by `Tried.rank`, over all cells."""
-        return _best(self.tried, self.cells)
+        """Return the best rig by `Tried.rank`, over all cells of all tables."""
+        return _best(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
         return next((one for one in self.tried if one.rig == rig), None)
@@ -179,7 +181,7 @@ class Explained:
     def predicted_pages(self) -> int:
         """Return how many savings agree in a cross-validation that leaves out all cells of one page at a
         time; `predicted` if there is only one page."""
-        pages = grouped((cell.page, cell) for cell in self.cells)
+        pages = grouped((cell.page, cell) for cell in self.base.times)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
@@ -354,20 +356,21 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
     return {cell: tuple(findings) for cell, findings in found.items()}
 
 
-def _best(tried: Iterable[Tried], cells: Iterable[PublishedCell]) -> Tried:
-    judged = frozenset(cells)
+def _best(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:
+    """Return the best rig by all cells that are not left out."""
+    judged = frozenset(tried[0].times).difference(left_out)
     return min(tried, key=lambda one: one.rank(judged))
 
 
 def _predicted(
-    tried: Sequence[Tried], cells: Sequence[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
+    tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Cross-validate: for each group, choose the rig that is best for all other cells. Return how many
-    savings of the groups agree on these rigs."""
+    """Return how many savings of `cells` agree if each group is left out: on the rig that is best for all
+    other cells."""
     agreeing = 0
     for group in left_out:
-        best = _best(tried, (cell for cell in cells if cell not in group))
-        agreeing += sum(map(best.agrees, group))
+        best = _best(tried, group)
+        agreeing += sum(best.agrees(cell) for cell in group if cell in cells)
     return agreeing
 
 
@@ -383,6 +386,8 @@ class _Search:
     loads: int = 0
     requests: int = 0
     _known: dict[tuple[str, Rig], "_Row"] = field(default_factory=dict)
+    _fits: dict[str, "_Row"] = field(default_factory=dict)
+    """One row for each `fit_key`, with a fitted page."""
     _pages: dict[str, Page] = field(default_factory=dict)
     candidates: dict[Rig, list[tuple[str, Rig]]] = field(default_factory=dict)
     """The rigs that may be tried, those with fewer properties first, each with its keys in `_known`."""
@@ -397,7 +402,7 @@ class _Search:
 
     @property
     def best(self) -> Tried:
-        return _best(self.tried.values(), self.cells)
+        return _best([*self.tried.values()])
 
     def estimated_s(self) -> float:
         """Return the estimated seconds to load each page once for each set of its properties."""
@@ -436,35 +441,40 @@ class _Search:
         fitted: set[PublishedCell] = set()
         for page, known in self._of_page(rig).items():
             row = self._known[known]
-            theirs = self.space.cells_of(page)
+            theirs = self.space.all_cells_of(page)
             times |= {cell: row.times(network) for network, cell in theirs.items()}
             fitted |= {theirs[network] for network in row.fitted_to}
-        return Tried(rig, times, frozenset(fitted))
+        return Tried(rig, times, frozenset(fitted), frozenset(times).difference(self.cells))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the objects or hosts of each page that needs it to two published times without TFO."""
-        fitting = [row for row in rows if row.setting.fitted in ("objects", "hosts")]
+        """Fit the objects or hosts of each page to published times without TFO."""
+        groups = grouped((row.fit_key, row) for row in rows if row.setting.fitted in ("objects", "hosts"))
+        fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
-            row.begin_fit(self.space.cells_of(row.page.name))
+            row.begin_fit(self.space.cells_of(row.page.name), self.space.all_cells_of(row.page.name))
         for _ in range(FITS if fitting else 0):
             records = self._run(
                 (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
             )
             for row in fitting:
                 row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
+        self._fits |= {row.fit_key: row for row in fitting}
+        for key, alike in groups.items():
+            for row in alike:
+                row.take_fit(self._fits[key])
 
     def _measure(self, rows: Sequence["_Row"]) -> None:
         asked = (
             (row, network, arms, DRAWS)
             for row in rows
-            for network in self.space.cells_of(row.page.name)
+            for network in self.space.all_cells_of(row.page.name)
             for arms in row.loaded_together
         )
         for (row, network, arm), taken in self._run(asked).items():
             row.measured[network, arm] = fmean(taken) if taken else None
         for row in rows:
-            if row.setting.fitted in ("hosts", "time"):
-                row.add_time(self.space.cells_of(row.page.name))
+            if row.setting.fitted in ("hosts", "time") or len(row.fitted_to) > 2:
+                row.add_time(self.space.all_cells_of(row.page.name))
 
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
@@ -547,21 +557,31 @@ class _Row:
             case _:
                 return self.page
 
-    def begin_fit(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Choose two published times without TFO to fit the page to: the shortest, and the longest or, for
-        `hosts`, the second shortest, because a timeout may have made a long time longer."""
-        order = sorted(theirs, key=lambda network: theirs[network].off_ms)
-        self.fitted_to = (order[0], order[:2][-1] if self.setting.fitted == "hosts" else order[-1])
-        self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
+    @property
+    def fit_key(self) -> str:
+        """Return a key that rows share if they load the same page in the same way without TFO."""
+        return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
+
+    def begin_fit(self, own: Mapping[int, PublishedCell], known: Mapping[int, PublishedCell]) -> None:
+        """Choose the published times without TFO to fit the page to: for `objects`, three of all tables of
+        the rig (`known`) that differ in RTT and in rates; otherwise two of its own table, the shortest, and
+        the longest or, for `hosts`, the second shortest, because timeouts may have made long times longer."""
+        order = sorted(own, key=lambda network: own[network].off_ms)
+        if self.setting.fitted == "hosts":
+            self.fitted_to = (order[0], order[:2][-1])
+        else:
+            self.fitted_to = _of_both_slopes(known) or (order[0], order[-1])
+        self._wanted = tuple(known[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
     def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
-        """Change the number and size of the objects, so that load times come closer to the two published
-        times. `taken` has the load times in ms over each of the two networks in `fitted_to`."""
+        """Change the number and size of the objects, so that load times come closer to the published times.
+        `taken` has the load times in ms over each network in `fitted_to`."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
-        (short, long), (wanted_short, wanted_long) = (fmean(one) for one in taken), self._wanted
+        short, long, *slow = map(fmean, taken)
+        wanted_short, wanted_long, *wanted_slow = self._wanted
         networks = [self.setting.off.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
         if rtts[0] != rtts[1]:
@@ -571,19 +591,41 @@ class _Row:
             slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
             fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
             more, larger = _ratio(wanted_slope, slope), _ratio(wanted_fixed, fixed)
+            if slow:
+                # The client's time does not depend on the rates.
+                larger = _ratio(wanted_slow[0] - wanted_short, slow[0] - short)
         else:
             larger = _ratio(wanted_long - wanted_short, long - short)
             more = _ratio(wanted_short, short)
         self._objects = min(max(self._objects * more, 1), OBJECTS_MAX)
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
+    def take_fit(self, other: "_Row") -> None:
+        """Load the page as it was fitted for a row with the same `fit_key`."""
+        self._objects, self._bytes, self.fitted_to = other._objects, other._bytes, other.fitted_to
+
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Set `added_ms`, a processing time of the client, so that the shortest time without TFO fits."""
-        shortest = min(theirs, key=lambda network: theirs[network].off_ms)
-        ours = self.measured.get((shortest, BASELINE.name))
+        """Add a processing time of the client that fits a published time without TFO: the first in
+        `fitted_to`, by default the shortest."""
+        first = min(theirs, key=lambda network: theirs[network].off_ms)
+        self.fitted_to = self.fitted_to or (first,)
+        ours = self.measured.get((self.fitted_to[0], BASELINE.name))
         if ours is not None:
-            self.fitted_to = self.fitted_to or (shortest,)
-            self.added_ms = max(theirs[shortest].off_ms - ours, 0.0)
+            self.added_ms = max(theirs[self.fitted_to[0]].off_ms - ours, 0.0)
+
+
+def _of_both_slopes(cells: Mapping[int, PublishedCell]) -> tuple[int, int, int] | None:
+    """Return the networks of the shortest time without TFO that has partners at other RTTs only and at other
+    rates only, and of the longest partner of each kind; None if no time has both."""
+    by_time = sorted(cells, key=lambda network: cells[network].off_ms)
+    links = {network: (cells[network].rtt_ms, cells[network].link[1:]) for network in by_time}
+    for one in by_time:
+        others = [other for other in by_time if other != one]
+        other_rtt = [other for other in others if links[other][1] == links[one][1]]
+        other_rates = [other for other in others if links[other][0] == links[one][0]]
+        if other_rtt and other_rates:
+            return one, other_rtt[-1], other_rates[-1]
+    return None
 
 
 def _ratio(wanted: float, found: float) -> float:

@@ -123,6 +123,9 @@ def test_a_large_page_on_a_slow_link_may_take_longer() -> None:
         update={"resources": (PAGE.resources[0].model_copy(update={"body_bytes": 10**8}),)}
     )
     assert load_timeout_us(large, job.network) > 4 * 200_000_000
+    distant = job.network.model_copy(update={"rtt_us": 200_000})
+    many = PAGE.model_copy(update={"resources": (PAGE.resources[0],) * 500})
+    assert load_timeout_us(many, distant) > 8 * 500 * 200_000
 
 
 def test_a_job_names_extra_rtts_of_the_hosts_of_its_page_alone() -> None:

@@ -45,7 +45,8 @@ def _recorded(kernel: Path, tmp_path: Path) -> ImportedPage:  # noqa: ARG001
 def test_a_calibrated_page_predicts_its_load_time_over_other_networks(
     recorded: ImportedPage,
 ) -> None:
-    (calibrated_page,) = calibrated([recorded])
+    # An hour instead of the default: a loaded machine would find fewer explanations.
+    (calibrated_page,) = calibrated([recorded], within_s=3600)
     true, predicted, imported = map(plts_ms, (true_page(), calibrated_page.page, recorded.page))
     assert predicted == pytest.approx(true, rel=0.03)
     assert imported[1] > 1.1 * true[1]

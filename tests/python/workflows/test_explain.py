@@ -11,7 +11,16 @@ from fastopen.contract import Job, LoadRecord
 from fastopen.engines import Event, LoadDone, VirtualEngine
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
-from fastopen.workflows.explain import CellTimes, Explained, Tried, _Row, _Search, explain, sourced_rig
+from fastopen.workflows.explain import (
+    CellTimes,
+    Explained,
+    Tried,
+    _of_both_slopes,
+    _Row,
+    _Search,
+    explain,
+    sourced_rig,
+)
 from places import GOLDEN
 
 SPACE = load_rigs("cs244-2015")
@@ -108,6 +117,36 @@ def test_a_rig_that_gives_more_savings_than_the_best_is_not_hidden() -> None:
     assert was is not None
     assert now is not None
     assert now - was == pytest.approx(-9.0)
+
+
+def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only() -> None:
+    space = load_rigs("purdue-method2")
+    own = space.base_cells()
+    by_page = {page: space.all_cells_of(page) for page in space.base.pages}
+    both = [cell for cells in by_page.values() for cell in cells.values()]
+    # Each table has twelve cells. The four at an RTT of 20 ms and 10 Mbit/s are in both.
+    assert (len(own), len(both), set(own) < set(both)) == (12, 20, True)
+    experiment = space.setting((), "amazon").experiment
+    links = [(network.rtt_us, network.down.rate_bit_per_s) for network in experiment.networks]
+    assert sorted(links[3:]) == [(20_000, 5_000_000), (20_000, 15_000_000)]
+    elsewhere = frozenset(both).difference(own)
+
+    def agreeing_in(cells: Collection[PublishedCell]) -> Tried:
+        figures = {cell: times(cell, points=0.0 if cell in cells else 20.0) for cell in both}
+        return Tried((), figures, frozenset(), elsewhere)
+
+    best, worse = agreeing_in(elsewhere), agreeing_in(own[:7])
+    found = Explained(space, own, (worse, best), {}, 0)
+    assert (found.best, found.best.agreeing, worse.agreeing) == (best, 0, 7)
+
+
+def test_pages_are_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them() -> None:
+    space = load_rigs("purdue-method2-bandwidth")
+    cells = space.all_cells_of("wikipedia-tcp")
+    fitted = _of_both_slopes(cells)
+    assert fitted is not None
+    assert [(cells[one].rtt_ms, cells[one].down_mbit) for one in fitted] == [(20, 10), (200, 10), (20, 5)]
+    assert _of_both_slopes(space.cells_of("wikipedia-tcp")) is None, "one RTT"
 
 
 class CountingEngine:
