@@ -16,7 +16,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison (a page on one network with one setup and engine), and its results by arm."""
+    """One page on one network with one setup and engine, and its results by arm (the use of TFO, such as `no
+    TFO`)."""
 
     comparison: Comparison
     name: str
@@ -33,12 +34,13 @@ class Place:
 
     @property
     def baseline(self) -> CellResult | None:
-        """Return the result of the baseline, the arm without TFO; None if that arm was not loaded."""
+        """Return the result without TFO; None if the page was not loaded without TFO."""
         return baseline_of(self.arms)
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result of the most preferred treatment that was loaded; None if none was."""
+        """Return the result with TFO. If the page was loaded with several uses of TFO, return the most
+        preferred; None if it was not loaded with TFO."""
         return headline_of(self.arms)
 
     @property
