@@ -28,8 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, in percent, of exact times that round to the printed
-    times. `swapped`: exchange the two times first."""
+    """Return the smallest and the largest improvement, in percent, that exact times can have if they round to
+    the two printed times. `swapped`: exchange the times without and with TFO first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
