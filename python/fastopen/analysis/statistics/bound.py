@@ -22,14 +22,15 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The upper bound `ms` of the saving, and the PLT without TFO: medians over the baseline's loads."""
+    """The upper bound on the time that TFO can save (`ms`), and the page load time without TFO (`plt_ms`).
+    Both are medians over the loads without TFO."""
 
     ms: float
     plt_ms: float
 
     @property
     def percent(self) -> float:
-        """Return the bound in percent of the PLT without TFO."""
+        """Return the upper bound in percent of the page load time without TFO."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
