@@ -126,9 +126,10 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
-    None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
-    time beyond one round trip: the transfer of the certificates, and with TLS 1.2 another round trip."""
+    """Return the part of a connection's handshakes that connections started like `flight` do not wait for,
+    unlike connections started like `plain`, as a time span that ends with the handshake; None if there is
+    none. Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip:
+    the transfer of the certificates, and with TLS 1.2 another round trip."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:
