@@ -64,15 +64,16 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median pair of loads is slower with TFO by at least the smallest effect, even if
-    that is uncertain; False without an interval."""
+    """Return True if the median saving by TFO is negative (slower) by at least the smallest effect that
+    matters, even if the confidence interval contains 0. Return False if there is no interval."""
     effect = effect_of(result, smallest)
     slower = (result.improvement_percent or 0.0) <= -_matters_percent(result, smallest)
     return effect is Effect.INCREASES or (effect is Effect.UNCLEAR and slower)
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median saving is at least the smallest effect, even if it is uncertain."""
+    """Return True if the median saving by TFO is at least the smallest effect that matters, even if the
+    confidence interval contains 0."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
@@ -82,7 +83,9 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on a treatment from its cells. Too few repeats in a cell count as unclear effect."""
+    """Return the verdict on TFO over the results `cells`, one for each table row. A result with too few
+    repeats counts as an unclear effect, unless all have too few. `smallest`: the smallest effect that
+    matters."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]
