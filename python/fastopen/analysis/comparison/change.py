@@ -61,8 +61,7 @@ def change_of(
 
     `relative`: also compute the change in percent. `drawn`: each repeat samples uncertain inputs (`--vary`),
     so with PAIRED the interval is the range of the central 90 % of changes, or of all for fewer than
-    FULL_MIN.
-    """
+    FULL_MIN."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

@@ -47,8 +47,7 @@ def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:
-    docs/decisions/bound.md). If losses or queues change as well, the saving can exceed the bound.
-    """
+    docs/decisions/bound.md). If losses or queues change as well, the saving can exceed the bound."""
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
     plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]
     if not plts_ns:

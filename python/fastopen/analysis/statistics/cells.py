@@ -270,8 +270,7 @@ def rank_biserial(differences: Sequence[float]) -> float | None:
     The effect size is the share of the rank sum of Wilcoxon's signed-rank test in favour of TFO minus the
     share against TFO (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in
     an emulated network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to
-    outliers.
-    """
+    outliers."""
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None

@@ -53,8 +53,7 @@ def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding |
 
     Factors that vary together (`--combine zip`, named networks) count as one. If fewer than two vary, return
     None. The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment
-    is a full factorial design, so the sums of squares between groups can be added.
-    """
+    is a full factorial design, so the sums of squares between groups can be added."""
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
     judged = [cell for cell in known if cell.cell.arm.name in preferred]
@@ -105,8 +104,7 @@ class Sensitivity:
 
         This rest comes from the order of simultaneous requests and interactions of inputs. Inputs are drawn
         independently, so their fractions add up. From each fraction, 1 / (draws - 1) is subtracted, which an
-        input without any effect explains by accident.
-        """
+        input without any effect explains by accident."""
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 

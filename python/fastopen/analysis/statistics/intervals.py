@@ -62,8 +62,7 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
     The interval combines the distances of the two medians from the ends of their own intervals (MOVER, Zou
     and Donner 2008), or the distances of their logarithms if `relative`. If a sample has fewer than FULL_MIN
     values, the interval is the range of all differences between a value of the first and a value of the
-    second sample. None if a sample has fewer than VALUES_MIN values.
-    """
+    second sample. None if a sample has fewer than VALUES_MIN values."""
     first, second = median_interval(before), median_interval(after)
     if first is None or second is None:
         return None

@@ -50,8 +50,7 @@ class Payoff:
         nothing over an open path; None if TFO costs nothing over a broken path.
 
         A client pays the cost once in `visits`, if it has a negative cache (RFC 7413 section 4.1.3.1): it
-        detects the broken path on its first visit and does not use TFO on later visits.
-        """
+        detects the broken path on its first visit and does not use TFO on later visits."""
         if self.saved_ms <= 0:
             return 0.0
         if self.cost_ms <= 0:

@@ -189,7 +189,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return a run's name and the URL of its page, as `back` of `show_part`."""
+        """Return a pair: the name of a run and the URL of its page. `show_part` needs it as `back`."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:
@@ -197,7 +197,8 @@ class Guarded(RequestHandler):
         return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
 
     def send(self, text: str) -> None:
-        """Finish the response with a text. Halves of surrogate pairs become question marks."""
+        """Finish the response with a text in UTF-8. Characters that UTF-8 cannot encode (unpaired surrogates)
+        become question marks."""
         self.finish(text.encode("utf-8", "replace"))
 
     def show(self, template: str, **content: Any) -> None:
@@ -205,14 +206,16 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`: by itself for browse.js, else in a page with a link to `back`."""
+        """Finish the response with `html`, a part of a page. If a browser requests it as a whole page and not
+        through browse.js, wrap it in a page with this title and a link to `back`."""
         if self.is_part:
             self.send(html)
         else:
             self.show("part.html.jinja", title=title, html=html, back=back)
 
     def download(self, name: str, kind: str, content: bytes | str) -> None:
-        """Finish the response with a file to save. `name` has only letters, digits, dots and hyphens."""
+        """Finish the response with a file for the browser to save. `name`: the file's name, with only
+        letters, digits, dots and hyphens. `kind`: its content type."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if isinstance(content, str):
@@ -221,7 +224,8 @@ class Guarded(RequestHandler):
             self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """Send an error: as plain text if access was refused, as a note for a part, otherwise as a page."""
+        """Send an error message: as plain text if access was refused, as a note if browse.js requested a part
+        of a page, otherwise as a whole page."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)
@@ -240,6 +244,6 @@ class Guarded(RequestHandler):
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """Log only bugs: the page shows all other errors."""
+        """Log only unexpected exceptions (bugs). The response shows the message of all other errors."""
         if not isinstance(value, InputError | MachineError | HTTPError):
             super().log_exception(kind, value, trace)

@@ -29,9 +29,11 @@ SCRIPT_S: Final = 120
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the path of packetdrill. Build it from `folder` unless it is in the user's cache.
+    """Return the path of the built program packetdrill. If it is not in the user's cache, build it from
+    `folder`, a checkout of packetdrill.
 
-    Raises InputError for a folder without packetdrill's source, and MachineError if the build fails."""
+    Raises InputError for a folder without packetdrill's source, and MachineError if the build fails.
+    """
     source = folder / SOURCE
     if not (source / "packetdrill.c").is_file():
         remedy = "give a checkout of packetdrill, the folder with gtests in it"
@@ -43,7 +45,8 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return a digest of the names and contents of the source's files, and of fastopen's header TIME."""
+    """Return a digest of the names and contents of the files in the folder `source`, and of the C header
+    TIME, which fastopen adds to the build."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
