@@ -26,8 +26,7 @@ async def serve(
     """Serve the runs of `folder` over HTTP until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
     `announce` is called with the URL when the server is ready. Raises InputError if `port` (0: any) cannot be
-    used.
-    """
+    used."""
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:
