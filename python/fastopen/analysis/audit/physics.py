@@ -204,8 +204,8 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question about the last of three rows with increasing RTTs, if the growth of the page load time
-    per ms of RTT falls by more than half without TFO but not with TFO, or with TFO but not without TFO."""
+    """Yield a question about the last of three rows with increasing RTTs. A row is questionable if the growth
+    of the time per ms of RTT falls by more than half only without TFO, or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

@@ -45,7 +45,7 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of checking one requirement of fastopen on this machine. `remedy` is what to do if `ok` is
+    """The result of checking one requirement of fastopen on this machine. `remedy` is the action if `ok` is
     False."""
 
     name: str

@@ -163,8 +163,7 @@ def connect(family: int, address: Address, opening: Opening, greeting: bytes, ti
     """Open a connection to `address`, send the bytes `greeting`, wait for the first bytes of the response,
     and close the connection. `opening`: the use of Fast Open.
 
-    Network errors are in the returned Trial. Raises OSError if this kernel does not support `opening`.
-    """
+    Network errors are in the returned Trial. Raises OSError if this kernel does not support `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         if opening is not Opening.PLAIN:
@@ -326,8 +325,7 @@ def all_lost(asked: list[Trial], plain: Trial) -> bool:
 
     If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then the
     client has retransmitted nothing, but its RTT includes the second until the server's retransmission (RFC
-    6298).
-    """
+    6298)."""
     usual_ms = plain.rtt_ms or 0
     waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
     return len(asked) > 1 and all(
