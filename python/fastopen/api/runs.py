@@ -179,7 +179,8 @@ def _recorded(results: Results) -> Console:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Open a kept run by its folder, its name, or `last`. Raises InputError if it cannot be opened."""
+    """Open a run that was kept in a folder. `run`: the folder, the name of the run, or `last` for the latest
+    run. Raises InputError if the run cannot be opened."""
     return Run(RunStore.open(find_run(run)))
 
 

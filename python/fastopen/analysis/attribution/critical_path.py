@@ -100,7 +100,8 @@ _end_ns = attrgetter("end_ns")
 
 
 class Waits:
-    """Finds the event that each request of a page load waited for: another request or a handshake."""
+    """The dependencies between the requests of one page load: the request or the handshake that each request
+    waited for."""
 
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page

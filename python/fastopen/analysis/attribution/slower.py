@@ -108,8 +108,8 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO,
-    or slower over a shorter RTT than over the next longer one. `repeat`: the number of the two loads to
-    compare."""
+    or slower over a shorter RTT than over the next longer one. `repeat`: the number of the repeat whose two
+    loads are compared."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -136,8 +136,8 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster result, slower result, repeat) for results of a page without TFO that differ only in one
     factor of COMPARED. The faster result has the factor's simplest value, and each of its loads is faster
-    than each load of the slower one by more than the smallest effect. `repeat`: a load that is valid in
-    both."""
+    than each load of the slower one by more than the smallest effect. `repeat`: the number of a repeat with a
+    valid load for both."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]

@@ -25,7 +25,8 @@ MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 @dataclass(frozen=True)
 class Side:
-    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
+    """One of two compared runs: its results, the breakdown of its page load times into kinds of wait, and the
+    random seeds of its loads."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""

@@ -44,7 +44,8 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind, the number of these loads, and an example."""
+    """A reason why page loads of the run were invalid or repeated: its kind, the number of these loads, and
+    the message of one of them."""
 
     kind: str
     loads: int

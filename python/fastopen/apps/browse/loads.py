@@ -78,7 +78,7 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """The data for the page of one load: the load's record, critical path and tables."""
+    """The data that `fastopen browse` shows about one load: the load's record, critical path and tables."""
 
     row: LoadRow
     cell: Cell

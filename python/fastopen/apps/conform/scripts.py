@@ -81,9 +81,9 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and the scripts in the folder of the
-    file `kernel`, if any, to the folder `to`. Return all these scripts. Raises InputError if the checkout has
-    no Fast Open scripts."""
+    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and the scripts that are stored beside
+    the file `kernel`, if any, to the folder `to`. Return all these scripts. Raises InputError if the checkout
+    has no Fast Open scripts."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
