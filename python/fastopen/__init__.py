@@ -10,7 +10,8 @@ __all__ = ["Experiment", "InputError", "MachineError", "Run", "open_run", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the Python API when it is asked for: the command line needs none of them."""
+    """Import a public name of `fastopen` when it is first used. The command line uses none of these names, so
+    it starts without the imports."""
     if name in __all__:
         from fastopen import api
 

@@ -19,7 +19,7 @@ class NotebookProgress:
         self._shown_at = 0.0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Show the progress, at most every EVERY_S seconds and at the end."""
+        """Show the progress of a run, at most once in EVERY_S seconds, and when no load is left."""
         now = time.monotonic()
         if progress.left == 0 or now - self._shown_at >= EVERY_S:
             self._shown_at = now
@@ -30,7 +30,8 @@ class NotebookProgress:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that replaces the output of the running notebook cell; outside IPython, a no-op."""
+    """Return a function that shows a text as the output of the running notebook cell, instead of the previous
+    text. Outside IPython, the function does nothing."""
     ipython: Any = sys.modules.get("IPython")
     if ipython is None or ipython.get_ipython() is None:
         return lambda _: None

@@ -41,7 +41,8 @@ DTYPES: Final[dict[Kind, str]] = {"int": "Int64", "float": "float64", "text": "s
 
 
 class Run(Closing):
-    """A run, kept or in memory. A notebook shows its tables. As a context manager, it closes itself."""
+    """A run, opened from a folder or held in memory. A notebook shows its tables of results. Use it as a
+    context manager to close its database at the end."""
 
     def __init__(self, store: RunStore, outcome: RunOutcome | None = None) -> None:
         self._store = store
@@ -64,12 +65,14 @@ class Run(Closing):
 
     @cached_property
     def results(self) -> Results:
-        """Return the medians, improvements, intervals and other results of each cell."""
+        """Return the results of the run: medians, improvements and intervals for each page, network, setup
+        and use of TFO."""
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each cell: its factors, PLT, improvement and evidence, with the
-        keys of docs/json.md. An interval has two columns."""
+        """Return a data frame with a row for each result (a page over one network with one setting, with or
+        without TFO): its settings, page load time, improvement, and counts such as connections with SYN data.
+        The columns are the keys of docs/json.md. An interval has two columns."""
         return _pandas().DataFrame(flat_cells(self.results))
 
     def loads(self) -> "pd.DataFrame":
@@ -78,21 +81,23 @@ class Run(Closing):
         return _frame(TABLES["loads"], loads)
 
     def requests(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each request; its column `load` joins it to `loads`."""
+        """Return a data frame with a row for each request. The column `load` has the number of the load, as
+        in the data frame of `loads`."""
         return self._table("requests")
 
     def connections(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each connection, with TCP_INFO of both ends."""
+        """Return a data frame with a row for each connection of the loads, with TCP_INFO of the client and
+        the server."""
         return self._table("connections")
 
     def evidence(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each load: cookies that the client had before the load, and the
-        counters of the link and of both kernels."""
+        """Return a data frame with a row for each load: the TFO cookies that the client had before the load,
+        and the counters of the emulated link and of the client's and the servers' kernels."""
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        """Return the table `name` of an export as a data frame. It is built from the full records of
-        loads."""
+        """Return the exported table called `name`, such as `requests`, as a data frame. It is built from the
+        full records of all loads."""
         flat = Flattener(self._store)
         documents = self._store.documents()
         return _frame(
@@ -100,11 +105,13 @@ class Run(Closing):
         )
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """Return the full record of the last attempt of a load. Raises KeyError if there is none."""
+        """Return the full record of the last attempt of one load, by the names of its job and of the load in
+        the job. Raises KeyError if the run has no such load."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the report's charts by name; with `loads`, also those of each comparison's median loads."""
+        """Return the charts of the report by name. With `loads`, also return the charts of the single loads
+        that the report shows for each table row."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -121,7 +128,8 @@ class Run(Closing):
         return Path(path)
 
     def export(self, folder: str | Path, form: Format = "parquet") -> Path:
-        """Export as `parquet`, `csv`, `har` or `png` (screenshots) into a new folder, and return its path."""
+        """Export the run into a new folder, as `parquet` or `csv` tables, `har` files or `png` screenshots,
+        and return the folder's path."""
         export(self._store, Path(folder), form)
         return Path(folder)
 
@@ -160,7 +168,8 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
 
 
 def _recorded(results: Results) -> Console:
-    """Return a console that has recorded the printed results, from which text and HTML can be exported."""
+    """Return a console to which the results were printed and which has recorded them, so that they can be
+    exported as text and HTML."""
     console = Console(
         width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )
@@ -170,7 +179,8 @@ def _recorded(results: Results) -> Console:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Open a kept run by its folder, its name, or `last`. Raises InputError if it cannot be opened."""
+    """Open a run that was kept in a folder. `run`: the folder, the name of the run, or `last` for the latest
+    run. Raises InputError if the run cannot be opened."""
     return Run(RunStore.open(find_run(run)))
 
 

@@ -62,7 +62,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison in which both the baseline and the preferred treatment (`headline`) have results."""
+    """Results of a page on one network with one setup, both without TFO (`baseline`) and with TFO
+    (`headline`: the preferred of the arms with TFO)."""
 
     place: Place
     baseline: CellResult
@@ -82,7 +83,8 @@ def _pairs(places: list[Place]) -> list[_Pair]:
 
 
 def page_answers(results: Results, attribution: Attribution, page: str) -> list[Answer]:
-    """Return a report's questions about one page with their answers; empty if no saving is known for it."""
+    """Return the questions that a report asks about the page, with their answers. Empty if the run measured
+    no saving for the page."""
     pairs = _pairs(places_of(results, attribution, page))
     if not pairs:
         return []
@@ -101,7 +103,8 @@ def page_answers(results: Results, attribution: Attribution, page: str) -> list[
 
 
 def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
-    """Return the answer on which pages gain most and least; empty unless two pages have known savings."""
+    """Return the answer to `Which pages gain most and least?` in a list. Empty if fewer than two pages have a
+    known saving."""
     of_page = {page: _pairs(places_of(results, attribution, page)) for page in results.pages}
     gains = {page: [pair.improvement_percent for pair in pairs] for page, pairs in of_page.items() if pairs}
     ranked = sorted(gains, key=lambda page: -mean(gains[page]))
@@ -150,8 +153,9 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the growth of the saving with the RTT, for each curve with at least two RTTs. If
-    there are more than NAMED_MAX such curves, describe only the first."""
+    """Yield sentences on the growth of TFO's saving with the RTT, for each curve (rows of a page that differ
+    only in the RTT) with at least two RTTs. If there are more than NAMED_MAX such curves, describe only the
+    first."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -177,8 +181,9 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences that compare the first value of each varying setting with up to NAMED_MAX other values.
-    Leave out the RTT, and settings whose values have separate verdicts (`question`)."""
+    """Yield sentences on the change of the page load time between the first value of each varying setting and
+    up to NAMED_MAX other values. Leave out the RTT, and settings that ask a question of their own in reports
+    (`Factor.question`)."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -197,8 +202,9 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence on the change of the PLT between two values of a factor without TFO, such as `Without
-    TFO, reno instead of cubic: +44 ms: ...`, and a sentence on the change with TFO."""
+    """Yield a sentence on the change of the page load time from `first` to `second`, which differ only in
+    `factor`, such as `Without TFO, reno instead of cubic: +44 ms: ...`, and a sentence on the change with
+    TFO. `named`: the values of the other settings, in parentheses in the sentence."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -217,8 +223,8 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause on the share of transfer and processing in the PLT without TFO at both places; empty if
-    unknown."""
+    """Return a clause on the share of transfer and processing in the page load time without TFO, in `first`
+    and in `last`. Empty if either critical path is unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
@@ -229,7 +235,9 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on a page's requests, hosts and sizes, and on its loads without TFO along `curve`."""
+    """Yield sentences on a page's requests, hosts and sizes, and on the connections and handshakes of its
+    loads without TFO, at the first and the last place of `curve` (such as the shortest and the longest
+    RTT)."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -263,7 +271,9 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the slowest handshakes of all places, if they take at least SLOW_HANDSHAKE RTTs."""
+    """Yield a sentence on the slowest handshakes on the critical paths, in RTTs, if they take at least
+    SLOW_HANDSHAKE RTTs on average. `paths`: a breakdown of the page load time for each place (a row of the
+    table)."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths
@@ -331,8 +341,9 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on a saving that exceeds its upper bound, and on the causes; empty if the saving does
-    not exceed the bound. `where`: the row's name. `shorter`: clauses on other waits that became shorter."""
+    """Return a sentence on a saving that exceeds its upper bound, and on the causes. Empty if the saving does
+    not exceed the bound. `where`: the name of the table's row. `baseline`: the result without TFO. `result`:
+    the result with TFO. `shorter`: clauses on waits that became shorter, other than handshakes."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

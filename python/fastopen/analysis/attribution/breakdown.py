@@ -17,7 +17,8 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Means over the loads of one cell. The values of `kinds_ms` add up to `plt_ms`."""
+    """The mean page load time of one page over one network, with one setting and with or without TFO, and its
+    division into kinds of wait on the critical path: the values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the cell's loads are analysed."""
@@ -34,14 +35,16 @@ class Breakdown:
         return self.kinds_ms[kind] / self.plt_ms if self.plt_ms else 0.0
 
     def changes_ms(self, after: "Breakdown") -> dict[Kind, float]:
-        """Return how much longer each kind of wait is in `after`, in ms. The sum is the change of the PLT."""
+        """Return the increase of each kind of wait from this breakdown to `after`, in ms, negative for a
+        decrease. The increases add up to the increase of the page load time."""
         return {kind: after.kinds_ms[kind] - self.kinds_ms[kind] for kind in Kind}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The load that reports show for a cell. All arms show the `median_repeat` of the preferred treatment, so
-    that they are compared within one repeat. If an arm lacks it, the load with the (lower) median PLT."""
+    """The load that reports show as an example of a cell (one page over one network with one setting, with or
+    without TFO). Loads with and without TFO are from the same repeat, whose saving is nearest to the median.
+    If that repeat has no valid load, the load with the median page load time is shown."""
 
     record: LoadRecord
     path: CriticalPath
@@ -49,7 +52,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Breakdowns and shown loads by cell index, for cells with a valid load observed at the client."""
+    """The breakdown of the page load time and the load that reports show, by the index of the cell (one page
+    over one network with one setting, with or without TFO). Cells whose loads were observed only at the
+    servers are left out."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
@@ -58,8 +63,9 @@ class Attribution:
 def attribute(
     store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
 ) -> Attribution:
-    """Break down the page load times of a run. Each cell gets an equal share of `loads_max`, but at least one
-    load: the valid loads nearest to the cell's median PLT, so that the choice is deterministic."""
+    """Break down the page load times of a run. Of each cell (one page over one network with one setting, with
+    or without TFO), analyse the valid loads that are nearest to the median page load time: an equal share of
+    `loads_max`, but at least one load. `rows`: the records of all loads."""
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
     each = max(1, loads_max // max(len(of_cell), 1))
@@ -89,7 +95,8 @@ def attribute(
 
 
 def median_repeat(cell: CellResult | None) -> int | None:
-    """Return the first of the repeats whose saving is nearest to the median saving; None without savings."""
+    """Return the repeat whose saving is nearest to the median saving of the cell, the first if there are
+    several; None if the cell has no savings."""
     if cell is None or cell.improvement_percent is None:
         return None
     off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}

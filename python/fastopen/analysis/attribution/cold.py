@@ -17,7 +17,7 @@ from fastopen.runs.chain import Carriers, Handshakes
 @dataclass(frozen=True)
 class ColdRequests:
     """Durations of requests on one network with one setup, from one load of each page without TFO. A request
-    is cold if it waited for a handshake."""
+    is cold if it waited for the TCP handshake of its connection."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
@@ -49,7 +49,8 @@ class ColdRequests:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of `share` over the cold requests; None for fewer than VALUES_MIN."""
+        """Return the 95 % confidence interval of the median share (`share`), in percent; None for fewer than
+        VALUES_MIN cold requests."""
         return median_interval(self.shares)
 
     @property
@@ -60,8 +61,9 @@ class ColdRequests:
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return a ColdRequests for each network and setup with cold requests, from the loads that reports show
-    (`Attribution.shown`). Leave out loads that were observed only at the origins."""
+    """Return a ColdRequests for each network and setup on which a request waited for a handshake. The
+    requests come from the loads without TFO that reports show. Leave out loads that were observed only at the
+    servers."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

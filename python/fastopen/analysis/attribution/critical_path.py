@@ -26,7 +26,7 @@ from fastopen.runs.chain import Carriers, Handshakes, Span, covered_ns
 
 
 class Kind(StrEnum):
-    """The activity that a load waits for during a segment of its critical path."""
+    """The kinds of wait that a page load's critical path consists of."""
 
     LOOK_UP = "name look-up"
     QUEUEING = "queueing"
@@ -39,8 +39,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    """A wait on the critical path, from `start_ns` to `end_ns` after the navigation start. `resource` is the
-    index of the waiting request in the page."""
+    """One wait on the critical path of a page load. Times are in nanoseconds after the navigation start.
+    `resource` is the index of the waiting request in the page."""
 
     kind: Kind
     start_ns: int
@@ -100,7 +100,8 @@ _end_ns = attrgetter("end_ns")
 
 
 class Waits:
-    """The requests and handshakes that each request of a load waited for."""
+    """The dependencies between the requests of one page load: the request or the handshake that each request
+    waited for."""
 
     def __init__(self, page: Page, record: LoadRecord, client: Client) -> None:
         self._page = page
@@ -127,9 +128,9 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the request whose end `sent` waited for in the queue; None if there is none. This is the
-        previous request on its connection, or the last request on another connection, whose end allowed the
-        client to open a new connection."""
+        """Return the request whose end allowed `sent` to leave the client's queue: the previous request on
+        the same connection, or the last request on another connection, whose end allowed the client to open a
+        new one. None if `sent` waited for no other request."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -140,7 +141,8 @@ class Waits:
         return made_room
 
     def handshakes_before(self, sent: CompletedRequest) -> list[Span]:
-        """Return the time spans of handshakes with the origin of `sent` while it was queued, latest first."""
+        """Return the (start, end) times of handshakes with the origin of `sent` while `sent` was queued,
+        latest first."""
         if sent.wanted_ns is None or sent.connection is None:
             return []
         return sorted(
@@ -148,7 +150,8 @@ class Waits:
         )
 
     def initiator(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the initiator of `sent`; None for the root, or if the initiator's response is incomplete."""
+        """Return the request from whose response the client learned of `sent`; None for the page's first
+        request, or if that response is incomplete."""
         index = self._page.resources[sent.resource].initiator
         if index is not None and self._client.profile == "mget":
             # mget parses only the last document, and follows redirects one after another.
@@ -156,7 +159,8 @@ class Waits:
         return None if index is None else self._of_resource.get(index)
 
     def known_ns(self, sent: CompletedRequest, initiator: CompletedRequest) -> int:
-        """Return the time when enough of the initiator's response had arrived to reveal the request."""
+        """Return the time when the client had received enough of the response of `initiator` to learn of the
+        request `sent`, in ns since the navigation start."""
         resource = self._page.resources[sent.resource]
         redirects = self._page.resources[initiator.resource].redirect_to is not None
         if self._client.profile == "mget" or resource.initiator_at_bytes is None or redirects:
@@ -227,8 +231,8 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 @dataclass
 class _Walk:
-    """The state of the walk back from the load event: the current time, and the segments, the latest
-    first."""
+    """The state of the search for the critical path, which walks back from the load event to the navigation
+    start: the time that it has reached, and the segments so far, the latest first."""
 
     cursor_ns: int
     segments: list[Segment] = field(default_factory=list)
@@ -236,7 +240,8 @@ class _Walk:
     """The time spans in which requests on the path were queued only for lack of a free connection."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a segment from `start_ns` to the cursor and move the cursor there, if `start_ns` is earlier."""
+        """Add a segment from `start_ns` to the time that the walk has reached, and continue from `start_ns`.
+        Do nothing if `start_ns` is not earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
@@ -244,7 +249,8 @@ class _Walk:
 
 
 def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
-    """Add the waits of the request `sent` to the path, and return the request that it waited for, or None."""
+    """Add the waits of the request `sent` to the critical path, and return the request that `sent` waited
+    for; None at the start of the path."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:
@@ -277,7 +283,8 @@ def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedReque
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The time that each of two critical paths spends on one kind of wait for one request, in nanoseconds."""
+    """The times that two critical paths, before and after a change, spend on one kind of wait for one
+    request."""
 
     kind: Kind
     url: str
@@ -295,8 +302,8 @@ class PieceChange:
 
 
 def changed_pieces(before: tuple[Page, CriticalPath], after: tuple[Page, CriticalPath]) -> list[PieceChange]:
-    """Return the waits that differ between two pages' critical paths, the largest change first. Requests are
-    matched by URL."""
+    """Return the waits that differ between two critical paths, the largest change first. `before` and
+    `after`: a page and the critical path of its load. Requests are matched by URL."""
     (old_page, old), (new_page, new) = before, after
     was, now = _lengths_ns(old_page, old), _lengths_ns(new_page, new)
     index = {resource.url: number for number, resource in reversed([*enumerate(new_page.resources)])}

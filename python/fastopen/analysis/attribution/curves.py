@@ -16,7 +16,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One comparison (a page on one network with one setup and engine), and its results by arm."""
+    """One page on one network with one setup and engine, and its results by arm (the use of TFO, such as `no
+    TFO`)."""
 
     comparison: Comparison
     name: str
@@ -33,36 +34,38 @@ class Place:
 
     @property
     def baseline(self) -> CellResult | None:
-        """Return the result of the baseline, the arm without TFO; None if that arm was not loaded."""
+        """Return the result without TFO; None if the page was not loaded without TFO."""
         return baseline_of(self.arms)
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result of the most preferred treatment that was loaded; None if none was."""
+        """Return the result with TFO. If the page was loaded with several uses of TFO, return the most
+        preferred; None if it was not loaded with TFO."""
         return headline_of(self.arms)
 
     @property
     def baseline_path(self) -> Breakdown | None:
-        """Return the breakdown of the loads without TFO; None if they have no breakdown."""
+        """Return the division of the page load time without TFO into kinds of wait; None if it is unknown."""
         return self.breakdowns.get(BASELINE.name)
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the breakdown of the most preferred treatment that has a breakdown; None if none has."""
+        """Return the division of the page load time with TFO into kinds of wait. If the page was loaded with
+        several uses of TFO, take the most preferred one with a known division; None if none is known."""
         return headline_of(self.breakdowns)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Comparisons of one page that differ only in one factor, sorted by its values if these are numbers.
-    `name` gives the values of the other varying factors, which all comparisons share."""
+    """The rows of a page's table that differ only in one factor, such as the RTT, sorted by its values if
+    these are numbers. `name` gives the values of the other varying factors, which are equal in all rows."""
 
     name: str
     places: tuple[Place, ...]
 
 
 def places_of(results: Results, attribution: Attribution, page: str) -> list[Place]:
-    """Return a Place for each comparison of a page, in the order of the page's table of results."""
+    """Return a Place for each row of a page's table of results, in the order of the table."""
     places = []
     factors = results.factors
     for comparison, arms in results.comparisons(page).items():
@@ -84,8 +87,9 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Group the comparisons of one page into curves along which only the factor named `along` varies. A
-    curve's name lists the values of the other varying factors; it is empty if no other factor varies."""
+    """Group the rows of a page's table (`places`) into curves. The rows of a curve differ only in the factor
+    named `along`. Its name lists the values of the other varying factors; it is empty if no other factor
+    varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -96,14 +100,16 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map the names of factors to their values at `point`. Leave out values that are not numbers."""
+    """Map the name of each factor with a number as its value at `point` (a network, setup and engine) to this
+    number. Leave out the other factors."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis of figures: the result of `deciding_factor` if any, else the RTT if it
-    varies, else the factor with the most values, else the RTT."""
+    """Return the factor for the x axis of figures: the factor that decides most about the savings
+    (`deciding_factor`) if there is one, else the RTT if it varies, else the factor with the most values, else
+    the RTT."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
@@ -129,7 +135,8 @@ class RunAnalysis:
 
 
 def analyse_run(store: RunStore, results: Results | None = None) -> RunAnalysis:
-    """Read a run for figures and reports. `results`: its results, if they have been computed already."""
+    """Read the results of a run and break down its page load times. `results`: the results of the run, if
+    they have been computed already."""
     rows = store.loads()
     worlds = store.world_records(rows[0].job) if rows else []
     results = results or collect(store, rows)

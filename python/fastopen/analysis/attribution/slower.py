@@ -43,7 +43,7 @@ LABEL_LENGTH: Final = 26
 
 @dataclass(frozen=True)
 class _RequestFacts:
-    """The figures of a request and its connection that may explain a delay."""
+    """The figures of one request in one load, and of its connection, that may explain a delay."""
 
     took_ns: int
     waited_ns: int
@@ -65,19 +65,21 @@ class _RequestFacts:
     """The numbers of segments that the client and the origin retransmitted on the connection."""
 
     def later_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase in ns in the time from queueing to the last byte. `before`: the faster load."""
+        """Return the increase, in ns, in the time from queueing to the last byte, compared with `before`: the
+        same request in the faster load."""
         return self.waited_ns + self.took_ns - before.waited_ns - before.took_ns
 
     def longer_ns(self, before: "_RequestFacts") -> int:
-        """Return the increase in ns in the time from sending to the last byte, at most `later_ns`: a request
-        that was sent earlier, because it waited less for a connection, may take longer and end no later."""
+        """Return the increase, in ns, in the time from sending to the last byte, compared with `before`: the
+        same request in the faster load. Return `later_ns` if that is less, because a request that was sent
+        earlier may take longer without ending later."""
         return min(self.took_ns - before.took_ns, self.later_ns(before))
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return the results with reasons why cells are unexpectedly slow (see `Reasons`). Each reason comes from
-    one load of the slow cell and one of a faster cell: more bytes on a busy link, a slower request on the
-    critical path, or retransmissions."""
+    """Return `results` with reasons why some rows of the table are unexpectedly slow (see `Reasons`). Each
+    reason comes from comparing one load with a load of a faster row: more bytes on a busy link, a slower
+    request on the critical path, or retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -105,7 +107,9 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster cell, slower cell, repeat) for cells that are slower with TFO or over a shorter RTT."""
+    """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO,
+    or slower over a shorter RTT than over the next longer one. `repeat`: the number of the repeat whose two
+    loads are compared."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -130,9 +134,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster cell, slower cell, repeat) for cells without TFO that differ only in a factor of
-    COMPARED. The faster cell has the factor's simplest value, and each of its loads is faster than each load
-    of the slower cell by more than the smallest effect. The repeat is valid in both cells."""
+    """Yield (faster result, slower result, repeat) for results of a page without TFO that differ only in one
+    factor of COMPARED. The faster result has the factor's simplest value, and each of its loads is faster
+    than each load of the slower one by more than the smallest effect. `repeat`: the number of a repeat with a
+    valid load for both."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -153,8 +158,9 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on a busy uplink or downlink that carries more bytes in `after` than in `before`; empty
-    if this does not explain the longer load. Both loads are on `network`."""
+    """Return a clause on the uplink or downlink if it is busy in the load `after` and carries more bytes than
+    in the load `before`. Empty if this does not explain why `after` took longer. `network`: the network of
+    both loads."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -177,8 +183,8 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on QUIC Initial packets and retransmitted TCP segments, if `after` sent more of them than
-    `before` in one direction. `way`: `up` or `down`."""
+    """Yield a phrase on QUIC Initial packets, and a phrase on retransmitted TCP segments, if the load `after`
+    sent more of them than the load `before`. `way`: the direction, `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -206,8 +212,9 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the reason why `after`, whose critical path is `path`, took longer than `before`;
-    empty if unknown. `down_bit_per_s`: the downlink's rate, or None without a limit."""
+    """Return a clause on the reason why the load `after` took longer than the load `before`; empty if
+    unknown. `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate, or None without a
+    limit."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -235,8 +242,10 @@ def _without_ticket(
     was: Mapping[int, _RequestFacts],
     now: Mapping[int, _RequestFacts],
 ) -> str:
-    """Return a clause on a request that was early data in `before`, but found no session ticket in `after`;
-    empty if there is none, or if it does not explain the longer load."""
+    """Return a clause on a request that was sent as early data in the load `before`, but not in `after`,
+    because no session ticket was left. Empty if there is no such request, or if it does not explain why
+    `after` took longer. `on_path`: the requests on the critical path of `after`. `was`, `now`: figures of the
+    requests in `before` and `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)
     # Without a resumed connection, the experiment may have no sessions at all.
     if slower_ns <= 0 or not any(one.tls is not None and one.tls.resumed for one in after.connections):
@@ -257,8 +266,9 @@ def _without_ticket(
 
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
-    """Return a clause on the reason why a request took longer (`now`) than before (`was`); empty if none is
-    known. `competing`: the result of `_competing_response`."""
+    """Return a clause on the reason why a request took longer in the slower load (`now`) than in the faster
+    load (`was`); empty if none is known. `competing`: a clause on the response that shares the link
+    (`_competing_response`)."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -279,7 +289,8 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
-    """Return a clause: `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
+    """Return a clause on the retransmissions on a request's connection in the slower load (`now`) and in the
+    faster one (`was`): `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
@@ -289,8 +300,8 @@ def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on the retransmissions of `after`; empty unless over MORE_LOST times those of
-    `before`."""
+    """Return a clause on the number of segments that were retransmitted in the load `after`. Empty unless it
+    exceeds the number in the load `before` by more than the factor MORE_LOST."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -300,8 +311,9 @@ def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
 def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the response that delays the request `index` most, because both share the link for
-    longer in `after` than in `before`; empty if the delay is below `least_ns`."""
+    """Return a clause on the response that delays the request `index` most in the load `after`, because both
+    share the link for a longer time than in the load `before`. Empty if the delay is shorter than
+    `least_ns`."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -319,7 +331,8 @@ def _competing_response(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map each request that was in progress together with request `index` to the length of the overlap."""
+    """Map each request that was in progress at the same time as the request `index` to the time that both
+    were in progress, in ns."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -332,7 +345,8 @@ def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
 
 
 def _request_facts(page: Page, record: LoadRecord) -> dict[int, _RequestFacts]:
-    """Map each resource to the figures of its request, if its response is complete and not from the cache."""
+    """Map the index of each request of a load to its figures. Leave out incomplete responses and responses
+    from the cache."""
     connections = {one.id: one for one in record.connections}
     found = {}
     for request in record.requests:
@@ -367,7 +381,8 @@ def _span(request: Request) -> tuple[int, int] | None:
 
 
 def request_name(page: Page, index: int) -> str:
-    """Return the name of a request in texts: `request 12 logo.png`."""
+    """Return the name of a request for sentences, with its number and the last part of its path: `request 12
+    logo.png`."""
     return f"request{NBSP}{request_label(page, index, NAME_LENGTH)}"
 
 
@@ -379,8 +394,8 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the row and the reason of the cell that TFO slows down most, among those with a known reason,
-    such as ` at 20 ms: ...`; empty if no cell has a reason."""
+    """Return the end of a sentence that names the row of the table that TFO slows down most, among `cells`
+    with a known reason, and the reason, such as ` at 20 ms: ...`. Empty if no reason is known."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
@@ -394,8 +409,8 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence with the reason for each value of a factor in COMPARED with which the page loads more
-    slowly than with the simplest value. Values of other factors with separate verdicts (`question`) get
-    separate sentences."""
+    slowly than with the factor's simplest value. Values of other factors with verdicts of their own
+    (`Factor.question`) get separate sentences."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -415,8 +430,9 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return the slower and the faster cell's values of the factor in COMPARED, as phrases. The slower cell's
-    values of the other factors with separate verdicts (`question`) follow, except first-flight factors."""
+    """Return, as phrases, the values of the factor in COMPARED in which the slower and the faster result
+    differ. Then follow the slower result's values of the other factors with verdicts of their own
+    (`Factor.question`), without factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -430,9 +446,10 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the cell's table row; empty if no other row of the page shares the row's verdict.
-    `increases`: by how much this cell is slower, then each row that the text is about. A note is added if the
-    cell's increase, rounded to 0.1, is the largest of several rows, or the same in all."""
+    """Return the name of the table's row of `cell`; empty if no other row of the page shares its verdict.
+    `increases`: by how much this row is slower, then by how much each row that the sentence is about is
+    slower. If there are several, a note in parentheses states that this increase is the largest, or equal in
+    all rows (rounded to 0.1)."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

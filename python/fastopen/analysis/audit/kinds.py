@@ -42,7 +42,8 @@ QUESTIONS: Final[frozenset[Kind]] = frozenset({"slope"})
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """A fault of one cell, or a question about the cell (QUESTIONS). `detail` gives the figures."""
+    """A fault of one row of a published table, or a question about the row (QUESTIONS). `detail` gives the
+    figures."""
 
     cell: PrintedCell
     kind: Kind

@@ -29,8 +29,9 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, row) for each treatment that has a baseline and a PLT. Rows use the columns of
-    experiments/published.csv. Raises InputError if a figure is not a number."""
+    """Convert the rows of `fastopen report -f csv` to the columns of experiments/published.csv, and yield
+    (line number, row) for each row with TFO that has a page load time and a matching row without TFO.
+    `numbered`: the rows with their line numbers. Raises InputError if a figure is not a number."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
@@ -62,7 +63,8 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure rounded to 0.1, as in the terminal. Raises InputError if it is not a number."""
+    """Return the figure in the column `name` of the row, rounded to 0.1 as in the terminal. Raises InputError
+    if it is not a number. `place`: the file and line, for the message."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -70,8 +72,9 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the row's first flight, a key of FIRST_FLIGHTS. With `recorded` security, only https URLs use
-    TLS, and the row lacks their number, so it counts as cleartext, whose first flight is the shortest."""
+    """Return the kind of connection of the row, a key of FIRST_FLIGHTS. With `recorded` security, only https
+    URLs use TLS, and the row does not show how many there are, so return the kind for cleartext, which needs
+    the fewest round trips."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

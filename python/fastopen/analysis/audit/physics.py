@@ -38,7 +38,8 @@ SLOPE_MIN: Final = Decimal("0.5")
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A published cell with its times in milliseconds, also if a wrong unit is printed."""
+    """A row of a published table with its times in milliseconds, corrected if the table prints a wrong
+    unit."""
 
     cell: PrintedCell
     rtt: Decimal
@@ -48,13 +49,13 @@ class MeasuredCell:
 
     @classmethod
     def of(cls, cell: PrintedCell, unit_s: Decimal) -> Self:
-        """Convert a cell; `unit_s` is the true unit of its times, in seconds."""
+        """Convert a row of the published table; `unit_s` is the true unit of its times, in seconds."""
         factor = unit_s * 1000
         return cls(cell, cell.rtt_ms, cell.off * factor, cell.tfo * factor, cell.half_digit * factor)
 
     @property
     def unit_is_right(self) -> bool:
-        """Return True if the times are in the printed unit."""
+        """Return True if the times are in the unit that the table prints."""
         return self.off == self.cell.off * (UNITS_S[self.cell.unit] * 1000)
 
     @property
@@ -64,7 +65,8 @@ class MeasuredCell:
 
     @property
     def trips_off(self) -> int:
-        """Return the round trips from opening a connection without TFO to the first byte of a response."""
+        """Return the minimum number of round trips from opening a connection without TFO to the first byte of
+        the response."""
         return self.cell.flight_off.round_trips
 
     @property
@@ -73,13 +75,14 @@ class MeasuredCell:
 
     @property
     def room(self) -> Decimal:
-        """Return how many connections in sequence, each with a request, fit into the time without TFO."""
+        """Return how many pairs of a handshake and a request fit one after another into the page load time
+        without TFO. A load can wait for at most this many handshakes in sequence."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
 def physics_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on times that are too short for the RTT or rate, and on savings that are too large.
-    `series` has the cells of one page over networks that differ only in RTT."""
+    """Return findings on page load times that are too short for the RTT or the rate, and on savings that are
+    too large. `series`: rows of a published table for one page over networks that differ only in RTT."""
     found: list[AuditFinding] = []
     tightest = _tightest_below(series)
     for one in series:
@@ -111,7 +114,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the cell with the least `room` among cells with shorter RTTs above 0, or to None."""
+    """Map each RTT to the row with a shorter RTT (above 0) whose load leaves time for the fewest handshakes
+    in sequence (`room`); None if no row has a shorter RTT."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -147,8 +151,9 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on changes between cells of one page over networks that differ only in RTT. A finding
-    is about the cell with the longest RTT, or about the second cell with the same RTT but other times."""
+    """Return findings on the changes between the rows of one page over networks that differ only in RTT. Each
+    finding is on the last of the rows that it compares: the row with the longest RTT, or the repetition of a
+    row with other times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -187,7 +192,8 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """The growth of the time with or without TFO over two steps of RTT, in ms per ms of RTT."""
+    """The growth of the page load time with or without TFO per ms of RTT, from the first to the second
+    (`before`) and from the second to the third (`after`) of three rows with increasing RTTs."""
 
     name: str
     before: Decimal
@@ -198,8 +204,8 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question on the last of three cells, in order of RTT, if the growth per ms of RTT falls by more
-    than half only without TFO, or only with TFO."""
+    """Yield a question about the last of three rows with increasing RTTs. A row is questionable if the growth
+    of the time per ms of RTT falls by more than half only without TFO, or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

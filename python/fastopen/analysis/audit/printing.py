@@ -28,8 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, in percent, of exact times that round to the printed
-    times. `swapped`: exchange the two times first."""
+    """Return the smallest and the largest improvement, in percent, that exact times can have if they round to
+    the two printed times. `swapped`: exchange the times without and with TFO first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -37,15 +37,16 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a value from `values[0]` to `values[1]` rounds to `printed`. `way` is one of WAYS."""
+    """Return True if a number from `values[0]` to `values[1]` rounds to the printed figure. `way`: to the
+    nearest digit, up or down (one of WAYS)."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings on printed improvements: improvements that contradict the two printed times, and
-    improvements that are not rounded to the nearest digit, unless all other improvements are rounded in one
-    direction. Improvements that are medians over pairs of loads are not checked."""
+    """Return the findings on the improvements that a table prints: improvements that contradict their two
+    times, and improvements that are not rounded to the nearest digit, unless the table rounds all
+    improvements up or all down. Improvements that are medians over pairs of loads are not checked."""
     printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]
@@ -95,8 +96,8 @@ def _between(values: Pair) -> str:
 
 
 def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[AuditFinding]]:
-    """Return the true unit of each line's times (in seconds, by line number), and the findings on printed
-    units that are wrong, in the whole table or in single cells."""
+    """Find the rows of a table whose times are not in the printed unit. Return the true unit of each row's
+    times (in seconds, by line number), and the findings on wrong units."""
     seconds: dict[int, Decimal] = {}
     findings: list[AuditFinding] = []
     # Take the median, so that a single odd cell cannot decide on the unit of the whole table.
@@ -115,7 +116,8 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the two times in seconds, if they are in `unit`."""
+    """Return the longer of the row's two times in seconds, if the printed numbers are in `unit` (`s` or
+    `ms`)."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 
@@ -126,8 +128,8 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the time without TFO, taken in `unit`, is shorter than the round trips that a first
-    response needs."""
+    """Return True if the row's time without TFO would be impossible in `unit` (`s` or `ms`): shorter than the
+    round trips that the first response needs."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

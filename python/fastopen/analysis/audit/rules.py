@@ -10,7 +10,7 @@ from fastopen.common.grouping import grouped
 
 
 def audit(cells: Iterable[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings on all cells, in the order of experiments and then of lines."""
+    """Check the rows of published tables, and return the findings, ordered by experiment and line."""
     tables = grouped((cell.experiment, cell) for cell in cells)
     found = [finding for table in tables.values() for finding in _audit_table(table)]
     order = {name: number for number, name in enumerate(tables)}

@@ -68,7 +68,8 @@ FIRST_FLIGHTS: Final = {
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """One row as printed: times without (`off`) and with TFO in `unit`. Figures are None if not printed."""
+    """One row of a published table as printed: page load times without (`off`) and with TFO (`tfo`), in
+    `unit`. Other figures are None if the table does not print them."""
 
     line: int
     experiment: str
@@ -96,12 +97,13 @@ class PrintedCell:
 
     @property
     def improvement_is_computed(self) -> bool:
-        """Return True if the improvement is computed from the two times, not a median over pairs of loads."""
+        """Return True if the printed improvement is computed from the two printed times; False if there is no
+        improvement, or if it is a median over pairs of loads."""
         return self.improvement is not None and (self.pairs or 1) == 1
 
 
 def decimals(number: Decimal) -> int:
-    """Return the number of digits after the decimal point."""
+    """All rows of a CSV file of published figures, and the names of the columns that no check uses."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "numbers are finite"
     return max(0, -exponent)
@@ -116,7 +118,8 @@ class PrintedTable:
 
 
 def read_table(path: Path) -> PrintedTable:
-    """Read a CSV file of published figures, or of `fastopen report -f csv`. Raises InputError."""
+    """Read a CSV file of published figures or of `fastopen report -f csv`. Raises InputError if the file
+    cannot be read or is malformed."""
     place = str(path)
     rows = _rows(read_text(path), place)
     first, columns = next(rows, (0, list[str]()))
@@ -137,7 +140,9 @@ def read_table(path: Path) -> PrintedTable:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of its last line, because a quoted field can have several lines."""
+    """Yield (line number, fields) for each row of a CSV text. The line is the row's last one, because a
+    quoted field can span several lines. Raises InputError for malformed CSV, with the file `path` in the
+    message."""
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for row in reader:
@@ -156,7 +161,8 @@ def _fields(columns: list[str], row: list[str], place: str) -> dict[str, str]:
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
-    """Return the names of unknown columns. Raises InputError for missing, repeated or misspelled columns."""
+    """Return the names of columns that no check knows. Raises InputError for missing, repeated or misspelled
+    columns."""
     for name in columns:
         if columns.count(name) > 1:
             raise InputError(f"column {name!r} appears twice", place)
@@ -202,7 +208,8 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """The fields of a row by column. Each method parses a field, and raises InputError if it is malformed."""
+    """The fields of one CSV row, by column name. Each method parses the field in the column `name`, and
+    raises InputError if it is malformed."""
 
     fields: Mapping[str, str]
     place: str

@@ -15,7 +15,7 @@ from fastopen.analysis.statistics import (
 
 
 class Basis(StrEnum):
-    """The method by which two cells are compared."""
+    """The method that computes the change of a figure between two runs."""
 
     EXACT = "exact"
     """Virtual time without randomness: each cell has the same result each time."""
@@ -27,7 +27,8 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """The change of a figure from `before` to `after`. Both are medians, in the figure's unit."""
+    """The change of a figure, such as the page load time, from one run (`before`) to another (`after`). Both
+    are medians, in the figure's unit."""
 
     before: float
     after: float
@@ -42,7 +43,7 @@ class Change:
 
     @property
     def stated(self) -> float:
-        """Return the change in percent, or in the figure's unit if `percent` is None."""
+        """Return the change to print: in percent, or in the figure's unit if `percent` is None."""
         return self.difference if self.percent is None else self.percent
 
 
@@ -54,11 +55,13 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure between two cells. `before` and `after` map repeats to values. None if
-    either is empty, if paired values have no common repeat, or if `relative` is set and a value before is 0.
+    """Return the change of a figure, such as the page load time, between two runs. `before` and `after` map
+    the number of each repeat to the figure. None if either is empty, if `basis` is PAIRED and no repeat is in
+    both, or if `relative` is set and a value in `before` is 0.
 
-    `relative`: also compute the change in percent. `drawn`: repeats are samples of uncertain inputs, so for
-    pairs the interval is the range of the central 90 %, or of all if there are fewer than FULL_MIN."""
+    `relative`: also compute the change in percent. `drawn`: each repeat samples uncertain inputs (`--vary`),
+    so with PAIRED the interval is the range of the central 90 % of changes, or of all for fewer than
+    FULL_MIN."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))
@@ -85,5 +88,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Return the value without floating-point errors, which are below a nanosecond."""
+    """Round to 0.000001 ms (1 ps), so that floating-point errors do not count as a change."""
     return round(milliseconds, 6) or 0.0

@@ -13,7 +13,7 @@ from fastopen.experiments.factors import RTT
 
 
 class Outcome(StrEnum):
-    """The verdict on the change of a cell's page load time."""
+    """The verdict on the change of a page load time between two runs."""
 
     SAME = "the same"
     """Nothing is random, and the times are equal to the nanosecond."""
@@ -29,7 +29,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class CellChange:
-    """The change of a cell from the first run (`before`) to the second (`after`)."""
+    """The change of one page over one network with one setting, with or without TFO, from the first run
+    (`before`) to the second (`after`)."""
 
     page: str
     where: str
@@ -53,13 +54,14 @@ class CellChange:
 
     @property
     def name(self) -> str:
-        """Return the cell's name, such as `wikipedia-2018 at 20 ms, no TFO`."""
+        """Return the page, its conditions and the use of TFO, such as `wikipedia-2018 at 20 ms, no TFO`."""
         at = f" at {self.where}" if self.where else ""
         return f"{self.page}{at}, {self.before.cell.arm.short_label}"
 
     @property
     def outcome(self) -> Outcome:
-        """Return the verdict on the change of the page load time, based on its interval."""
+        """Return the verdict on the change of the page load time, from the interval of the change and the
+        smallest effect."""
         plt = self.plt
         if plt is None or plt.percent is None or plt.interval is None:
             return Outcome.UNKNOWN
@@ -70,13 +72,14 @@ class CellChange:
         return {1: Outcome.SLOWER, -1: Outcome.FASTER, 0: Outcome.HARDLY, None: Outcome.UNCLEAR}[sign]
 
     def kinds_ms(self) -> dict[Kind, float]:
-        """Return the change of each kind of wait on the critical path in ms; empty if unknown."""
+        """Map each kind of wait on the critical path to its change from the first to the second run, in ms.
+        Empty if a critical path is unknown."""
         return {} if self.paths is None else self.paths[0].changes_ms(self.paths[1])
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of two runs. Reports call them A (`before`) and B (`after`)."""
+    """The comparison of two runs. Reports call the runs A (`before`) and B (`after`)."""
 
     before: Side
     after: Side
@@ -92,7 +95,8 @@ class RunComparison:
 
 
 def compare_runs(before: Side, after: Side) -> RunComparison:
-    """Compare two runs cell by cell. Raises InputError if the runs have no common cell."""
+    """Compare two runs row by row of their tables of results. Raises InputError if no row of one matches a
+    row of the other."""
     matching = match(before, after)
     varying = dict.fromkeys((*before.results.factors.registered, *after.results.factors.registered))
     factors = [factor for factor in varying if factor in matching.common and factor is not RTT]
@@ -115,7 +119,8 @@ def _name(results: Results, result: CellResult) -> str:
 def _change(
     runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
 ) -> CellChange:
-    """Compare matching cells of two runs. The values of `factors` distinguish the cells of a page."""
+    """Compare matching results of two runs (`old` and `new`): the same page, conditions and use of TFO.
+    `factors`: the settings whose values name the row."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
     drawn = old.varied and new.varied
@@ -158,9 +163,9 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Return the waits that differ between the shown loads of the two cells, and the reason why the load of
-    `new` took longer. The reason is empty if the load did not take longer, if the pages differ, or if no
-    reason was found."""
+    """Compare two matching results by the one load of each that reports show. Return the waits on the
+    critical path that differ between these loads, and the reason why the load of `new` took longer; empty if
+    it did not, if the pages differ, or if no reason was found."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

@@ -20,7 +20,7 @@ ACCEPTED: Final = "write 'plt +1%', 'plt +10ms' or 'saving -0.5' (percentage poi
 
 
 class LimitVerdict(StrEnum):
-    """The result of checking a limit in one cell."""
+    """The result of checking one limit on the change of one result between two runs."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -34,7 +34,8 @@ class LimitVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest accepted change of PLT or saving, as given to `fastopen compare --fail-on`."""
+    """The largest accepted change of page load time or saving between two runs, as given to `fastopen compare
+    --fail-on`."""
 
     text: str
     measure: Measure
@@ -72,7 +73,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """A limit, the change of a cell that was checked against this limit, and the verdict."""
+    """A limit, the change between two runs that was checked against this limit, and the verdict."""
 
     limit: Limit
     change: CellChange
@@ -103,7 +104,8 @@ def parse_limit(text: str) -> Limit:
 
 
 def checks_of(limits: Sequence[Limit], cells: Iterable[CellChange]) -> Iterator[LimitCheck]:
-    """Check every limit in every cell, and yield the results. Baseline cells have no saving to check."""
+    """Check each change between two runs against each limit, and yield the results. Results without TFO have
+    no saving, so only limits on the page load time are checked for them."""
     for change in cells:
         for limit in limits:
             if limit.measure == "plt" or change.before.cell.arm.role != "baseline":

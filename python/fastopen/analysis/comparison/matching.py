@@ -25,7 +25,8 @@ MATCHED = tuple(factor for factor in FACTORS if factor.part != "arm")
 
 @dataclass(frozen=True)
 class Side:
-    """One of two compared runs: its results, the breakdown of its load times, and the seeds of its loads."""
+    """One of two compared runs: its results, the breakdown of its page load times into kinds of wait, and the
+    random seeds of its loads."""
 
     place: str
     """The run's folder, or a name for a run that is only in memory."""
@@ -44,13 +45,14 @@ class Side:
 
 
 def read_side(folder: Path) -> Side:
-    """Read the run in a folder. Raises InputError if it cannot be read."""
+    """Read the run in a folder for a comparison. Raises InputError if the run cannot be read."""
     with RunStore.open(folder) as store:
         return side_of(store, store.place)
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """Read an open run, which may be in memory only. `place` is the name of the run in messages."""
+    """Read a run for a comparison. The run is open in `store`, and may be only in memory. `place`: the name
+    of the run in messages."""
     rows, jobs = store.loads(), store.jobs()
     results = collect(store, rows)
     return Side(
@@ -65,7 +67,7 @@ def side_of(store: RunStore, place: str) -> Side:
 
 @dataclass(frozen=True)
 class ComparedSetting:
-    """A setting that differs between the runs."""
+    """A setting that differs between two compared runs, and its values in the first and second run."""
 
     name: str
     before: str
@@ -73,7 +75,7 @@ class ComparedSetting:
 
     @property
     def values(self) -> str:
-        """Return both values: `10 in A, 4 in B`."""
+        """Return both values as text, for runs A and B: `10 in A, 4 in B`."""
         return f"{self.before or 'none'} in A, {self.after or 'none'} in B"
 
     def __str__(self) -> str:
@@ -82,7 +84,8 @@ class ComparedSetting:
 
 @dataclass(frozen=True)
 class Matching:
-    """Pairs of matching cells in the order of the first run, and the cells that only one run has."""
+    """The matching of the results of two runs: pairs in the order of the first run, and results that only one
+    run has."""
 
     pairs: Pairs
     only_before: tuple[CellResult, ...]
@@ -94,7 +97,8 @@ class Matching:
 
 
 def match(before: Side, after: Side) -> Matching:
-    """Match the cells of two runs. Raises InputError with the reason if they have no common cell."""
+    """Match the results of two runs by page, use of TFO and settings. Raises InputError with the reason if no
+    result of one run matches a result of the other."""
     differing = []
     for factor in MATCHED:
         was, now = ({repr(factor.values(point)) for point in points(side)} for side in (before, after))
@@ -122,7 +126,7 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Return the network, setup and engine of each cell of a run."""
+    """Return the network, setup and engine of each result of a run, in order."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 
@@ -138,8 +142,9 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield a setting for each factor in `differing`. Leave out factors with their default in both runs, if
-    that default depends on other settings. If this would leave out all factors, yield all."""
+    """Yield a ComparedSetting for each factor in `differing`, with its values in the two runs. Leave out
+    factors that have their default in both runs, if the default depends on other settings. If this would
+    leave out all factors, yield all."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:
@@ -172,7 +177,8 @@ DIGEST_SHOWN: Final = 8
 
 
 def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, value before, value after) for programs, machines and seeds that can affect `pairs`."""
+    """Yield (name, value in the first run, value in the second run) for the programs, machines and seeds of
+    two runs, as far as they can affect the compared results (`pairs`). The two values may be equal."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -200,7 +206,8 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (label, value before, value after) for the name, content and recorded bodies of each page."""
+    """Yield (label, value in the first run, value in the second run) for the name, content and recorded
+    bodies of each page in `pairs`. The two values may be equal."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
@@ -211,7 +218,8 @@ def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, obje
 
 
 def _facts(page: Page) -> str:
-    """Describe a page by its size and a digest of all but its name: `2 requests, 30 kB (0123abcd)`."""
+    """Describe a page by its number of requests, its size and the beginning of a digest, which does not cover
+    the page's name: `2 requests, 30 kB (0123abcd)`."""
     digest = page.model_copy(update={"name": ""}).digest()
     return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 

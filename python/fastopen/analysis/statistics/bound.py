@@ -22,26 +22,28 @@ LOSS_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Bound:
-    """The upper bound `ms` of the saving, and the PLT without TFO: medians over the baseline's loads."""
+    """The upper bound on the time that TFO can save (`ms`), and the page load time without TFO (`plt_ms`).
+    Both are medians over the loads without TFO."""
 
     ms: float
     plt_ms: float
 
     @property
     def percent(self) -> float:
-        """Return the bound in percent of the PLT without TFO."""
+        """Return the upper bound in percent of the page load time without TFO."""
         return 100 * self.ms / self.plt_ms
 
     def beaten_by(self, improvement_percent: float | None) -> bool:
-        """Return True if the saving exceeds the bound by more than the tolerances (SLACK_SHARE, SLACK_MS),
-        which means that something other than handshakes got faster too."""
+        """Return True if the saving exceeds the upper bound by more than the tolerances (SLACK_SHARE,
+        SLACK_MS). Then something other than handshakes became faster too."""
         most_ms = self.ms * (1 + SLACK_SHARE) + SLACK_MS
         return improvement_percent is not None and improvement_percent * self.plt_ms > 100 * most_ms
 
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
-    """Return the bound; None if no load has a PLT. `baseline` has a pair of times in ns for each valid load
-    without TFO: the largest sum of handshake times along a chain of events, and the PLT.
+    """Return the upper bound on the time that TFO can save on a page; None if no load has a page load time.
+    `baseline` has a pair of times in ns for each valid load without TFO: the largest sum of handshake times
+    along a chain of events, and the page load time (None if the load did not finish).
 
     Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
     along any chain of events that leads to it, if all other durations stay the same (proof:

@@ -12,7 +12,9 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """A cell's browser metrics. Request counts are medians over valid repeat views, or None without any."""
+    """Figures that a browser reported on the loads of one page over one network with one setting. Request
+    counts are medians over the valid loads of a repeat view (with a filled cache), or None without such
+    loads."""
 
     requests: float | None
     from_cache: float | None
@@ -32,7 +34,8 @@ class BrowserMetrics:
 def browser_metrics(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, BrowserMetrics]:
-    """Return the metrics by cell index, for cells whose settings produce at least one of the metrics."""
+    """Map the index of each cell (a page over one network with one setting, with or without TFO) to the
+    figures that its browser reported. Leave out cells whose settings produce none of the figures."""
     setups = {cell.index: experiment.setups[cell.setup] for cell in cells}
     repeat = {index for index, setup in setups.items() if setup.client.view == "repeat"}
     wanted = repeat | {

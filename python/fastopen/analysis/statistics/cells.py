@@ -35,7 +35,8 @@ FENCED_MIN: Final = 5
 
 @dataclass(frozen=True)
 class Outlier:
-    """A valid load that took much longer or shorter than the other loads of its cell."""
+    """A valid load that took much longer or shorter than the other loads of the same page under the same
+    conditions."""
 
     repeat: int
     plt_ms: float
@@ -43,7 +44,8 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why loads were invalid or repeated: its kind, the number of these loads, and an example."""
+    """A reason why page loads of the run were invalid or repeated: its kind, the number of these loads, and
+    the message of one of them."""
 
     kind: str
     loads: int
@@ -52,7 +54,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell's results: PLTs in milliseconds, improvements in percent; None without a valid load."""
+    """The results of one cell: a page over one network with one setting, with or without TFO. Page load times
+    are in milliseconds and improvements by TFO in percent; None without a valid load."""
 
     cell: Cell
     loads: int
@@ -95,7 +98,8 @@ class CellResult:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound by more than its tolerances."""
+        """Return True if the saving exceeds its upper bound by more than the tolerances for clocks and a busy
+        machine."""
         return self.bound is not None and self.bound.beaten_by(self.improvement_percent)
 
     @property
@@ -105,23 +109,26 @@ class CellResult:
 
     @property
     def without_valid(self) -> bool:
-        """Return True if loads were planned, but none has run or none is valid."""
+        """Return True if loads were planned, but none is valid, because none has run or all were invalid."""
         return self.asked > 0 and self.loads == self.invalid
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """Return the range of the central 90 % of the pairs' improvements; None for fewer than two pairs."""
+        """Return the range of the central 90 % of the improvements, each of which compares a load with TFO
+        with the load without TFO of the same repeat. None for fewer than two improvements."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the range for tables and verdicts: `range90` if `varied` and at least FULL_MIN pairs,
-        otherwise `improvement_ci95`."""
+        """Return the range of improvements, in percent, that tables and verdicts use: `range90` if each
+        repeat sampled uncertain values (`varied`) and there are at least FULL_MIN pairs of loads, otherwise
+        `improvement_ci95`."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
     def confidence(self) -> float:
-        """Return the probability that `interval` contains the median; 1 if it is exact or `range90`."""
+        """Return the probability, 0 to 1, that `interval` contains the true median improvement. It is 1 if
+        the result is exact, or if `interval` is `range90`."""
         of_range = self.varied and self.pairs >= FULL_MIN
         return 1.0 if self.deterministic or of_range else confidence_of(self.pairs)
 
@@ -134,9 +141,10 @@ def summarise(
     *,
     vary: bool,
 ) -> list[CellResult]:
-    """Return the result of each cell, in the order of `cells`.
-    `unchanging`: the comparisons in which nothing is random (see `without_chance`), except sampled values
-    with `vary`. `asked`: the number of planned repeats of each comparison."""
+    """Return the result of each cell (a page over one network with one setting, with or without TFO), in
+    order. `unchanging`: the comparisons (cells with and without TFO) in which nothing is random, except
+    sampled values with `vary`. `asked`: the number of planned repeats of each comparison. `vary`: True if
+    each repeat samples uncertain values."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -156,7 +164,8 @@ def summarise(
 
 
 class _Loads:
-    """All attempts at the loads of one cell. Results use only the last attempt of each load (`counted`)."""
+    """All loads of one page under the same conditions, including repetitions of invalid loads. Results use
+    only the last attempt of each load (`counted`)."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
@@ -169,12 +178,13 @@ class _Loads:
         return sum(map(attrgetter(name), self.valid))
 
     def middle(self, name: str) -> float | None:
-        """Return the median of a field over the valid loads; None if no load is valid."""
+        """Return the median of the field `name` over the valid loads; None if no load is valid."""
         return median(map(attrgetter(name), self.valid)) if self.valid else None
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound of savings relative to these loads; None if no valid load has a PLT."""
+        """Return the upper bound on the time that TFO can save compared with these loads, which are without
+        TFO. None if no valid load has a page load time."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -236,13 +246,15 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons, sorted by kind. A load with several reasons of one kind counts once."""
+    """Return the reasons why these loads were invalid, sorted by kind. If a load has several reasons of one
+    kind, count it once."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the outliers of one cell, given its PLTs by repeat; empty for fewer than FENCED_MIN loads."""
+    """Return the outliers among the page load times of one page under the same conditions, in ms by repeat.
+    Empty for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
@@ -253,11 +265,13 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the effect size of TFO, from -1 (all pairs slower) to 1 (all faster); None if no pair is given.
+    """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster). `differences`:
+    for each pair of loads, the page load time without TFO minus the time with TFO. None if there is no pair.
 
-    It is the favourable share of the rank sum of Wilcoxon's signed-rank test minus the unfavourable share
-    (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in an emulated
-    network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to outliers."""
+    The effect size is the share of the rank sum of Wilcoxon's signed-rank test in favour of TFO minus the
+    share against TFO (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in
+    an emulated network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to
+    outliers."""
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None

@@ -15,7 +15,8 @@ SIZES_MIN: Final = 8
 
 @dataclass(frozen=True)
 class SizeLevel:
-    """Consecutive sizes of a certificate chain with the same round trips to the first byte."""
+    """A range of certificate chain sizes (`bytes_min` to `bytes_max`) for which the first byte of the
+    response takes the same number of round trips (`rtts`)."""
 
     rtts: float
     bytes_min: int
@@ -23,7 +24,8 @@ class SizeLevel:
 
 
 def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
-    """Group sizes, in ascending order, into levels with the same round trips to the first byte."""
+    """Group the sizes of certificate chains, in ascending order, into ranges with the same round trips to the
+    first byte. `rtts_of_bytes` maps each size in bytes to the round trips."""
     found: list[SizeLevel] = []
     for size, rtts in sorted(rtts_of_bytes.items()):
         if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
@@ -34,9 +36,9 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return round trips to the first byte by comparison, arm and size of the chain in bytes. Comparisons
-    that differ only in this size share the entry of the first one. Empty for fewer than SIZES_MIN sizes, or
-    if a link has a rate, because then every byte takes time."""
+    """Return the round trips to the first byte by row of the page's table, use of TFO and size of the
+    certificate chain in bytes. Rows that differ only in this size are combined under the first of these rows.
+    Empty for fewer than SIZES_MIN sizes, or if a link has a rate, because then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

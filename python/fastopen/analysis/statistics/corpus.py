@@ -44,7 +44,8 @@ PROPERTIES: Final = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation between a property of pages and their savings."""
+    """Spearman's rank correlation between a property of pages, such as the number of hosts, and their savings
+    by TFO."""
 
     name: str
     """A key of PROPERTIES."""
@@ -56,14 +57,16 @@ class Correlation:
 
     @property
     def sign(self) -> int:
-        """Return 1 if pages with larger values save more, -1 if they save less, 0 if that is uncertain."""
+        """Return 1 if pages with a larger value of the property save more, -1 if they save less, 0 if the
+        confidence interval contains 0."""
         low, high = self.interval
         return 1 if low > 0 else -1 if high < 0 else 0
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """The savings of an arm over the pages at one place: a network, a setup and an engine."""
+    """The savings of many pages over one network with one setup and engine, by one of the compared uses of
+    TFO."""
 
     place: str
     comparison: Comparison
@@ -89,7 +92,8 @@ class Distribution:
 
 
 def distributions(results: "Results") -> list[Distribution]:
-    """Return the distribution of savings for each place and treatment that has at least PAGES_MIN pages."""
+    """Return the distribution of the pages' savings for each combination of network, setup, engine and use of
+    TFO. Leave out combinations with fewer than PAGES_MIN pages."""
     if len(results.pages) < PAGES_MIN:
         return []
     of_place = grouped(((results.factors.name(one.cell), one.cell.arm.name), one) for one in results.cells)
@@ -139,7 +143,8 @@ def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
     """Return Spearman's correlation with the savings for each property that varies over the pages; empty if
-    all savings are equal. `properties` and `savings` have an item for each page."""
+    all savings are equal. `properties` and `savings` have an item for each page. `seed`: for the resamples of
+    the intervals."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]
@@ -167,9 +172,10 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column, in a row for each resample. A row of
-    `weights` is a resample: how often each page was drawn. Ties get mid-ranks (Kendall). Each column is
-    sorted only once; a resample's mid-ranks are cumulative sums of its weights in that order."""
+    """Return Spearman's correlation of each column with the last column: a row for each resample, a column
+    for each property. `columns` have a value for each page. A row of `weights` is a resample: the number of
+    times that each page was drawn. Ties get mid-ranks (Kendall). Each column is sorted only once; a
+    resample's mid-ranks are cumulative sums of its weights in that order."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]

@@ -20,7 +20,7 @@ DRAWS_MIN: Final = 20
 
 @dataclass(frozen=True)
 class FactorLevel:
-    """One value of a factor, and the cells that have it."""
+    """One value of a factor, such as an RTT of 20 ms, and the results of the run that have this value."""
 
     phrase: str
     cells: tuple[CellResult, ...]
@@ -31,13 +31,13 @@ class FactorLevel:
 
     @property
     def retransmitted(self) -> float:
-        """Return the median of the cells' retransmitted segments per load."""
+        """Return the median over the results of the number of retransmitted segments per load."""
         return median(cell.retransmitted or 0.0 for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """The factor that explains more of the variance of the savings than all else."""
+    """The setting (factor), such as the RTT, that explains more than half of the variance of the savings."""
 
     factor: Factor
     together: tuple[Factor, ...]
@@ -47,11 +47,13 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the factor that decides the preferred treatment's saving; None if no factor does.
+    """Return the setting (factor) that explains most of the variance of the savings by the preferred use of
+    TFO. None if it explains less than SHARE_MIN, or if its values differ by less than SPAN_MIN in the median
+    saving.
 
-    Factors that vary together (`--combine zip`, named networks) count as one. If fewer than two vary, none
-    decides. The savings, minus the mean saving of their page, are grouped by each factor in turn. An
-    experiment is a full factorial design, so the sums of squares between groups can be added."""
+    Factors that vary together (`--combine zip`, named networks) count as one. If fewer than two vary, return
+    None. The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment
+    is a full factorial design, so the sums of squares between groups can be added."""
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
     judged = [cell for cell in known if cell.cell.arm.name in preferred]
@@ -90,7 +92,7 @@ def _levels(results: Results, factor: Factor, cells: Sequence[CellResult]) -> tu
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The sensitivity of one cell's saving to the values of uncertain inputs that `--vary` samples."""
+    """The rank correlations of one saving with the uncertain inputs that `--vary` samples."""
 
     correlations: dict[str, float]
     """Spearman's rank correlation of each sampled value with the saving. It is positive if both grow."""
@@ -98,24 +100,25 @@ class Sensitivity:
 
     @property
     def rest(self) -> float:
-        """Return the fraction of the variance of the savings' ranks that no sampled value explains, 0 to 1.
+        """Return the fraction of the variance of the savings' ranks that no sampled input explains, 0 to 1.
 
-        This rest comes from the order of simultaneous requests and interactions of values. Values are drawn
-        independently, so their fractions add up. The fraction that each explains by accident,
-        1 / (draws - 1), is subtracted."""
+        This rest comes from the order of simultaneous requests and interactions of inputs. Inputs are drawn
+        independently, so their fractions add up. From each fraction, 1 / (draws - 1) is subtracted, which an
+        input without any effect explains by accident."""
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 
     @property
     def most(self) -> str | None:
-        """Return the name of the value that explains most; None if it does not explain more than `rest`."""
+        """Return the name of the sampled input that explains most of the variance of the savings' ranks. None
+        if it explains no more than the fraction `rest`, which no input explains."""
         name = max(self.correlations, key=lambda one: abs(self.correlations[one]), default=None)
         return name if name is not None and self.correlations[name] ** 2 > self.rest else None
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the sensitivity of a cell's saving; None if the cell is not `varied`, if it has fewer than
-    DRAWS_MIN samples, or if all savings are equal."""
+    """Return the correlations of a saving with the sampled inputs. None if the repeats do not sample inputs
+    or are random otherwise, if there are fewer than DRAWS_MIN samples, or if all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

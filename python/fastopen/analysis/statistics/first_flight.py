@@ -25,14 +25,15 @@ HELLO_BEYOND_SYN: Final = ", because the ClientHello does not fit into a SYN"
 
 
 def syn_data_max(network: Network) -> int:
-    """Return the number of bytes of data that fit into a SYN on this network. If it has both versions of IP,
-    the SYN uses IPv6, whose header leaves 20 bytes less."""
+    """Return the number of bytes of data that fit into a SYN on this network. If the network has IPv4 and
+    IPv6, the SYN uses IPv6, whose header leaves 20 bytes less."""
     return network.mtu_bytes - IP_HEADER_BYTES[network.ip] - HEADER_AND_OPTIONS_BYTES
 
 
 @dataclass(frozen=True)
 class FirstFlight:
-    """Figures on the first flights of one load. A figure is None if the load's record does not show it."""
+    """Figures on the first packets that the client sends on the connections of one load (ClientHello, early
+    data or request). A figure is None if the load's record does not show it."""
 
     client_hello_bytes: int | None
     """The size of the ClientHello on the document's connection. If it is unknown or the connection has no TLS
@@ -59,7 +60,8 @@ class FirstFlight:
 def first_flights(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> dict[int, FirstFlight]:
-    """Return figures on the first flights of the first valid load of each cell, by cell index."""
+    """Return figures on the first flights of connections, by the index of the cell (a page over one network
+    with one setting, with or without TFO). They come from the cell's first valid load."""
     of_index, pages = {cell.index: cell for cell in cells}, store.pages()
     first: dict[int, LoadRow] = {}
     for row in loads:
@@ -108,7 +110,8 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
 
 
 def _with_early_data(tls: TlsSession) -> int:
-    """Return the bytes of a ClientHello and of the early data that follows it."""
+    """Return the size in bytes of a ClientHello and of the early data that follows it, with the headers of
+    the TLS records between them."""
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
 
 

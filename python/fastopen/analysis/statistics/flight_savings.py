@@ -24,7 +24,8 @@ SESSIONS: Final = get_args(SessionStart)
 
 @dataclass(frozen=True)
 class Flight:
-    """The first flight of a connection: its TLS session, and whether the TCP handshake delays it."""
+    """The start of a connection with TLS: its kind of session (new, resumed, or with early data), and whether
+    it waits for a TCP handshake."""
 
     session: str
     """One of SESSIONS; `resumed` if the origin rejects early data."""
@@ -33,7 +34,7 @@ class Flight:
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """Return the first flight of an arm; None if the setup has no TLS."""
+        """Return the start of connections with this setup and use of TFO; None if the setup has no TLS."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
@@ -42,7 +43,8 @@ class Flight:
 
 @dataclass(frozen=True)
 class FlightSaving:
-    """The saving of one cell over the cell with the simplest first flight."""
+    """The saving of one result compared with the result of the same page that starts connections in the
+    simplest way: with the simplest TLS session, and without TFO."""
 
     over: int
     """The index of the cell with the simplest first flight: the simplest session, without TFO, with the same
@@ -53,13 +55,15 @@ class FlightSaving:
 
     @property
     def beats_bound(self) -> bool:
-        """Return True if the saving exceeds the bound by more than its tolerances."""
+        """Return True if the saving exceeds its upper bound by more than the tolerances for clocks and a busy
+        machine."""
         return self.bound.beaten_by(self.percent)
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Map the index of each cell with TLS to its saving over the comparable baseline with the simplest first
-    flight, if both have a PLT. Empty if first flights do not vary."""
+    """Map the index of each result with TLS to its saving over the comparable result that starts connections
+    in the simplest way (the simplest TLS session, without TFO). Leave out results without a page load time.
+    Empty if all connections start in the same way."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:
@@ -100,9 +104,9 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of the saving of each cell in `compared`, by cell index. `compared` maps a cell
-    to the baseline cell that it is compared with, and to its own first flight. Bounds come from the loads of
-    this baseline."""
+    """Return the upper bound of the saving of each result in `compared`, by its index. `compared` maps this
+    index to the cell without TFO that the result is compared with, and to the start of the result's own
+    connections. The bounds come from the loads of this cell."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())
@@ -122,9 +126,10 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a handshake of `plain` that `flight` avoids, as a span that ends with the handshake;
-    None if `flight` avoids nothing. Early data avoids the whole TLS handshake. Resuming a session avoids the
-    time beyond one round trip: the transfer of the certificates, and with TLS 1.2 another round trip."""
+    """Return the part of a connection's handshakes that connections started like `flight` do not wait for,
+    unlike connections started like `plain`, as a time span that ends with the handshake; None if there is
+    none. Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip:
+    the transfer of the certificates, and with TLS 1.2 another round trip."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

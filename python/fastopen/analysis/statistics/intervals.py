@@ -40,7 +40,9 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 @cache
 def _ends(size: int) -> tuple[int, float]:
-    """Return k, and the share (0 to 1) of the way from the k-th smallest or largest value to the next one."""
+    """Return the rank k, and a fraction from 0 to 1, for a sample of `size` values. The 95 % interval of the
+    median begins at this fraction of the way from the k-th smallest value to the next larger one, and ends
+    likewise at the largest values."""
     # Each value lies below or above the median with equal probability. Count, in exact integers, the cases
     # with fewer than `rank` values on one side. `scale` makes 5 % of all cases an integer, too.
     scale = round(1 / (1 - CONFIDENCE))
@@ -54,13 +56,13 @@ def _ends(size: int) -> tuple[int, float]:
 
 
 def change_interval(before: Sequence[float], after: Sequence[float], *, relative: bool) -> Interval | None:
-    """Return the 95 % interval of the difference of the medians of two unpaired samples, in percent of the
-    first median if `relative`; all values must then be positive.
+    """Return the 95 % interval of the difference of the medians of two unpaired samples. With `relative`, the
+    interval is in percent of the median of `before`, and all values must be positive.
 
-    The interval combines the distances of both medians from the ends of their own (MOVER, Zou and Donner
-    2008), or of their logarithms if `relative`. If a sample has fewer than FULL_MIN values, the interval is
-    the range of all differences between a value of the first and a value of the second sample. None if a
-    sample has fewer than VALUES_MIN values."""
+    The interval combines the distances of the two medians from the ends of their own intervals (MOVER, Zou
+    and Donner 2008), or the distances of their logarithms if `relative`. If a sample has fewer than FULL_MIN
+    values, the interval is the range of all differences between a value of the first and a value of the
+    second sample. None if a sample has fewer than VALUES_MIN values."""
     first, second = median_interval(before), median_interval(after)
     if first is None or second is None:
         return None

@@ -12,7 +12,7 @@ OVERFLOW: Final = "TCPFastOpenListenOverflow"
 
 @dataclass(frozen=True)
 class ListenerUse:
-    """A listening socket of an external server, with sums over the server's loads with TFO."""
+    """A listening socket of an external server, with the sums of its counts over all loads with TFO."""
 
     place: str
     """Address and port, such as `0.0.0.0:80`."""
@@ -25,8 +25,8 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The use of external servers in the last attempts of loads with TFO, valid or not. The `upstream_`
-    fields also count loads without TFO."""
+    """The kernel's counts of Fast Open on external servers, over the last attempts of all loads with TFO,
+    valid or not. The `upstream_` fields also count loads without TFO."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int
@@ -40,7 +40,8 @@ class ServerUse:
 def server_use(
     store: RunStore, experiment: Experiment, cells: Sequence[Cell], loads: Iterable[LoadRow]
 ) -> ServerUse | None:
-    """Return the use of external servers; None if no load with TFO or `upstream_tfo` used one."""
+    """Return the kernel's counts of Fast Open on external servers. None if no load with TFO, and no load with
+    the setting `upstream_tfo`, used an external server."""
     origins = {cell.index: experiment.setups[cell.setup].origins for cell in cells}
     fast_open = {cell.index for cell in cells if cell.arm.fast_open}
     upstream = {index for index, one in origins.items() if one.upstream_tfo}

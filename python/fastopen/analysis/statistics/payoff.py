@@ -23,7 +23,8 @@ _OF_PATH: Final = tuple(BY_NAME[name] for name in ("path", "path_hosts", "path_s
 
 @dataclass(frozen=True)
 class Payoff:
-    """The saving of an arm on one page and network over an open path, and its cost over a broken path."""
+    """The time that TFO saves on one page and network if the path lets TFO through, and the time that it
+    costs if a middlebox on the path breaks TFO."""
 
     page: str
     rtt_ms: float
@@ -38,14 +39,15 @@ class Payoff:
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving per visit in ms, if this share of paths, 0 to 1, is broken and a client pays
-        `cost_ms` on the first of `visits` visits over such a path, and saves nothing on the others."""
+        """Return the mean saving per visit in ms, if the fraction `share` of all paths breaks TFO. Over such
+        a path, a client loses `cost_ms` on the first of `visits` visits, and saves nothing on the later
+        visits."""
         cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
         return (1 - share) * self.saved_ms - cost_ms
 
     def break_even_share(self, visits: int = 1) -> float | None:
-        """Return the share of broken paths, 0 to 1, below which TFO saves time on average; 0 if TFO saves
-        nothing over an open path, None if a broken path costs nothing.
+        """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. 0 if TFO saves
+        nothing over an open path; None if TFO costs nothing over a broken path.
 
         A client pays the cost once in `visits`, if it has a negative cache (RFC 7413 section 4.1.3.1): it
         detects the broken path on its first visit and does not use TFO on later visits."""
@@ -57,7 +59,8 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """Return the break-even share for one handshake with a retransmitted SYN: RTT / (RTT + timeout)."""
+        """Return the fraction of broken paths at which TFO saves as much as it costs, for a single handshake
+        that TFO saves or whose SYN is retransmitted: RTT / (RTT + timeout)."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
@@ -72,9 +75,9 @@ class Payoff:
 
 
 def payoffs(results: Results) -> Iterator[Payoff]:
-    """Yield the payoff of each treatment behind each middlebox, if the run has loads over the open path too.
-    Leave out middleboxes that affect only QUIC, and networks in which only a share of the hosts is behind the
-    middlebox (`path_share` below 1)."""
+    """Yield the saving and the cost of each use of TFO behind each middlebox, if the run also has loads
+    without the middlebox. Leave out middleboxes that affect only QUIC, and networks in which only a share of
+    the hosts is behind the middlebox (`path_share` below 1)."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
@@ -84,8 +87,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group paths whose costs differ by less than ALIKE_MS. Return the paths of each group and the payoffs of
-    its first path. `found`: the payoffs of one page and arm."""
+    """Group middleboxes whose costs differ by less than ALIKE_MS. Return, for each group, the names of its
+    middleboxes (`Payoff.path`) and the payoffs of the first of them. `found`: the payoffs of one page and use
+    of TFO."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():
@@ -106,7 +110,8 @@ def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
 
 
 def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
-    """Yield the indices of cells in which no load finished, although loads without TFO did."""
+    """Yield the indices of cells (a page over one network with one setting, with or without TFO) in which no
+    load finished, although loads of the same page and conditions without TFO did."""
     usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
     for result in cells:
         if result.cell.comparison in usual and 0 < result.loads == result.unfinished:

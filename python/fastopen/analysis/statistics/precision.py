@@ -14,14 +14,15 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """The aim of a run that adds repeats: the half-width of each improvement's 95 % interval, in percentage
-    points, within at most `max_repeats`."""
+    """The condition on which a run stops adding repeats: the 95 % interval of each improvement has at most
+    this half-width, in percentage points, or there are `max_repeats` repeats."""
 
     half_width_percent: float
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs to run next; empty if every comparison is precise enough or at `max_repeats`."""
+        """Return the jobs (repeats) to run next. Empty if each row of the tables is precise enough or has
+        `max_repeats` repeats."""
         asked = run.asked()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_is_judged, results.cells):
@@ -42,13 +43,14 @@ class UntilInterval:
         ]
 
     def too_wide(self, results: Results) -> int:
-        """Return the number of cells whose interval is wider than wanted, or of unknown width."""
+        """Return the number of results whose 95 % interval is wider than wanted, or has an unknown width."""
         widths = [half_width_percent(result) for result in results.cells if _is_judged(result)]
         return sum(width is None or width > self.half_width_percent for width in widths)
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True for a cell whose interval more repeats can narrow: with TFO, and not `varied`."""
+    """Return True if more repeats can narrow the interval of this result: it is compared with the loads
+    without TFO, and its repeats do not sample uncertain inputs (`varied`)."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
@@ -57,8 +59,9 @@ STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half the width of the improvement's 95 % interval in percentage points: 0 if deterministic, None
-    if repeats are samples or if there are fewer than FULL_MIN pairs."""
+    """Return half the width of the improvement's 95 % interval in percentage points. 0 if nothing is random;
+    None if the repeats sample uncertain inputs, or if there are fewer than FULL_MIN pairs of loads with and
+    without TFO."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:
@@ -68,8 +71,9 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Estimate the total number of pairs that narrows the half-width of the interval to `wanted_percent`. The
-    half-width falls with the square root of this number. None if the present half-width is unknown."""
+    """Estimate the total number of pairs of loads (with and without TFO) that narrows the interval's
+    half-width to `wanted_percent` percentage points. The half-width falls with the square root of this
+    number. None if the present half-width is unknown."""
     width = half_width_percent(result)
     if width is None:
         return None
@@ -79,7 +83,8 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """Return the number of pairs to add in the next step; 0 if the interval is narrow enough."""
+    """Return the number of pairs of loads (with and without TFO) to add in the next step. 0 if the half-width
+    of the interval is at most `wanted_percent` percentage points."""
     needed = pairs_needed(result, wanted_percent)
     if needed is None:
         return max(1, FULL_MIN - result.pairs)

@@ -16,7 +16,8 @@ takes both the HTTP version and the security from the recording."""
 
 
 def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the protocols of these cells' loads, such as `HTTPS, HTTP/1.1 and HTTP/2`; empty for no cell."""
+    """Return the protocols with which these results were measured, such as `HTTPS, HTTP/1.1 and HTTP/2`;
+    empty if `cells` is empty."""
     spoken = _spoken(results, cells)
     if not spoken:
         return ""
@@ -27,7 +28,8 @@ def as_loaded(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a warning if cells in cleartext and cells with TLS use different HTTP versions; empty if not."""
+    """Return a warning if the results in cleartext and the results with TLS were measured with different
+    versions of HTTP. Return an empty text if not."""
     setups = results.experiment.setups
     of_clear, of_tls = (
         http_of(results, [cell for cell in cells if (setups[cell.cell.setup].tls is None) is clear])
@@ -39,12 +41,12 @@ def mixed_http_warning(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def http_of(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the versions of HTTP that these cells used, such as `HTTP/1.1 and HTTP/2`."""
+    """Return the versions of HTTP with which these results were measured, such as `HTTP/1.1 and HTTP/2`."""
     return _versions(_spoken(results, cells))
 
 
 def over_quic(results: Results, cells: Sequence[CellResult]) -> bool:
-    """Return True if all connections of these cells use QUIC, so that none can use TFO."""
+    """Return True if all connections of these results' loads use QUIC, so that no connection can use TFO."""
     return all(_of_quic(results, cell) for cell in cells)
 
 

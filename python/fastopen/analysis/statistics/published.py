@@ -23,7 +23,8 @@ HALF_PERCENT: Final = 50.0 + PRINTED_POINTS
 
 
 class Label(StrEnum):
-    """A finding on a published cell (theirs) or its measured cells (ours). Tables show the value."""
+    """A finding on a row of a published table (theirs) or on our measurement of it (ours). The values are the
+    texts that tables show."""
 
     SLOWER = "slower with TFO"
     UNSIGNED = "printed without sign"
@@ -38,8 +39,8 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A published cell and the measured cells to compare with it: `baseline` (without TFO) and `headline`
-    (the preferred arm with TFO). Each is None if its arm was not loaded."""
+    """A row of a published table, and the measured results to compare with it: `baseline` without TFO,
+    `headline` with the preferred use of TFO. Each is None if it was not measured."""
 
     comparison: Comparison
     published: PublishedCell
@@ -52,28 +53,31 @@ class Discrepancy:
 
     @property
     def at_most_percent(self) -> float | None:
-        """Return the upper bound of the measured saving, in percent; None if it is unknown."""
+        """Return the upper bound on the saving of our measured page, in percent; None if it is unknown."""
         bound = None if self.headline is None else self.headline.bound
         return None if bound is None else bound.percent
 
     @property
     def published_saved_ms(self) -> float:
-        """Return the published saving in milliseconds. It is negative if TFO was slower."""
+        """Return the saving that the published table shows, in milliseconds. It is negative if TFO was
+        slower."""
         return self.published.off_ms - self.published.tfo_ms
 
     @property
     def baseline_ms(self) -> float | None:
-        """Return the measured PLT without TFO, in milliseconds; None if it is unknown."""
+        """Return the median measured page load time without TFO, in milliseconds; None if it is unknown."""
         return None if self.baseline is None else self.baseline.plt_ms_median
 
     @property
     def plt_ratio(self) -> float | None:
-        """Return the published divided by the measured PLT without TFO; None if the latter is unknown."""
+        """Return the published page load time without TFO divided by the measured one; None if the measured
+        time is unknown."""
         return self.published.off_ms / self.baseline_ms if self.baseline_ms else None
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Return the labels: first on the published figures, then on their comparison with measured ones."""
+        """Return the findings on the published row: first on its own figures, then on our measurement and its
+        comparison with the published figures."""
         return tuple(self._labels())
 
     def _labels(self) -> Iterator[Label]:
@@ -99,8 +103,8 @@ class Discrepancy:
 
 
 def discrepancies(results: Results) -> list[Discrepancy]:
-    """Return the published cells, each with measured cells of its page and network, in the order of the
-    tables. If several setups were measured, the first is compared."""
+    """Return each published row for which the run measured the page and network, together with the measured
+    results, in the order of the run's tables. If several setups were measured, the first is compared."""
     found = []
     for page in results.pages:
         seen: set[int] = set()
@@ -114,8 +118,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Map each page to the growth of its PLT without TFO per millisecond of RTT, (published, measured). The
-    growth is the number of sequential round trips. Pages that were loaded with only one RTT are left out."""
+    """Map each page to the growth of its page load time without TFO, in ms per ms of RTT, as a pair:
+    published, measured. This growth is the number of round trips in sequence. Pages that were loaded with
+    only one RTT are left out."""
     points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for one in found:
         if one.baseline_ms is not None:

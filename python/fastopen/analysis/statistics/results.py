@@ -30,7 +30,7 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class Reasons:
-    """Explanations for cells that took unexpectedly long."""
+    """Explanations for results that are unexpectedly slow."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
     """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
@@ -41,7 +41,8 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run. Networks are numbered as in the experiment."""
+    """The results of a run: figures for each page, network, setup and use of TFO. Networks are numbered as in
+    the experiment."""
 
     experiment: Experiment
     status: str
@@ -65,7 +66,8 @@ class Results:
     """The reasons why cells are slow; empty unless set by `attribution.with_reasons`."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Return the rows of a page's table in order: each comparison and its results by arm."""
+        """Return the rows of a page's table in order. Each row maps the uses of TFO (arms) to their
+        results."""
         rows: dict[Comparison, dict[ArmName, CellResult]] = {}
         for result in self.cells:
             if result.cell.page == page:
@@ -73,7 +75,8 @@ class Results:
         return rows
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Group cells of the same page that differ only in their arms and in the named factors."""
+        """Group results of the same page that differ only in the use of TFO (arm) and in the factors called
+        `names`."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
@@ -83,14 +86,14 @@ class Results:
         return [one for one in found if one is not None]
 
     def has_random_loss(self, cell: CellResult) -> bool:
-        """Return True if the cell's network loses segments at random."""
+        """Return True if the network of this result loses segments at random."""
         network = self.experiment.networks[cell.cell.network]
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
-        """Return True if every TCP connection had data in its SYN, but a ClientHello does not fit into one.
-        The size of the ClientHello is that of the document's connection in the first valid load, or else the
-        smallest in that load."""
+        """Return True if every TCP connection of this result's loads had data in its SYN, although the
+        ClientHello does not fit into a SYN. The size is that of the ClientHello on the document's connection
+        in the first valid load, or, if unknown, of the smallest ClientHello in that load."""
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:
@@ -100,7 +103,8 @@ class Results:
         return 0 < with_syn == cell.syn_data_connections and flight.client_hello_bytes > room
 
     def bound_note(self, beaten: Iterable[CellResult]) -> str:
-        """Return the note on cells whose savings exceed their bound (`beaten`); empty without such cells."""
+        """Return the note below a table on savings that exceed their upper bound; empty if `beaten`, the
+        results with such savings, is empty."""
         cells = list(beaten)
         if not cells:
             return ""
@@ -109,13 +113,14 @@ class Results:
 
     @cached_property
     def factors(self) -> VaryingFactors:
-        """Return the factors that vary between comparisons."""
+        """Return the factors (settings such as the RTT) that have more than one value in this run."""
         engines = dict.fromkeys(result.cell.engine for result in self.cells)
         return varying_factors(self.experiment, tuple(engines))
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the distributions of savings over pages; empty for fewer than PAGES_MIN pages."""
+        """Return the distributions of the pages' savings, one for each combination of conditions; empty for
+        fewer than PAGES_MIN pages."""
         return distributions(self)
 
 

@@ -8,7 +8,7 @@ from fastopen.experiments import SmallestEffect
 
 
 class Effect(StrEnum):
-    """The effect of one treatment in one comparison."""
+    """The effect of TFO on the page load time in one row of a table."""
 
     REDUCES = "reduces"
     INCREASES = "increases"
@@ -21,7 +21,7 @@ class Effect(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The verdict on one treatment over a group of comparisons. Each value is the text that reports print."""
+    """The verdict on TFO over a group of table rows. Each value is the text that reports print."""
 
     WORTH_IT = "TFO is worth turning on"
     WORTH_IT_FOR_SOME = "Worth turning on in some of these cases"
@@ -43,8 +43,9 @@ class Verdict(StrEnum):
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Return the effect of a treatment, judged by the confidence interval of its saving. If the interval
-    excludes 0 but the median saving is below the smallest effect, the effect is NONE."""
+    """Return the effect of TFO, judged by the confidence interval of its saving. If the interval excludes 0
+    but the median saving is below the smallest effect (the smallest change that matters), the effect is
+    NONE."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -53,8 +54,9 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect, 1 or -1, if `interval` excludes 0 and `value` is at least `matters`; 0 if
-    `value`, or all of an interval around 0, is smaller; None if this is uncertain."""
+    """Return the sign of an effect, 1 or -1, if `interval` excludes 0 and the effect's size, `value`, is at
+    least `matters`. Return 0 if `interval` excludes 0 and the size is smaller, or if `interval` contains 0
+    but no size of `matters` or more. Otherwise, return None: the sign is uncertain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -62,15 +64,16 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median pair of loads is slower with TFO by at least the smallest effect, even if
-    that is uncertain; False without an interval."""
+    """Return True if the median saving by TFO is negative (slower) by at least the smallest effect that
+    matters, even if the confidence interval contains 0. Return False if there is no interval."""
     effect = effect_of(result, smallest)
     slower = (result.improvement_percent or 0.0) <= -_matters_percent(result, smallest)
     return effect is Effect.INCREASES or (effect is Effect.UNCLEAR and slower)
 
 
 def saves_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median saving is at least the smallest effect, even if it is uncertain."""
+    """Return True if the median saving by TFO is at least the smallest effect that matters, even if the
+    confidence interval contains 0."""
     saving = result.improvement_percent
     return saving is not None and saving >= _matters_percent(result, smallest)
 
@@ -80,7 +83,9 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on a treatment from its cells. Too few repeats in a cell count as unclear effect."""
+    """Return the verdict on TFO over the results `cells`, one for each table row. A result with too few
+    repeats counts as an unclear effect, unless all have too few. `smallest`: the smallest effect that
+    matters."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

@@ -45,7 +45,8 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class ServerState:
-    """The state that all handlers share: the kept runs, the access token and the port of the server."""
+    """The state that all request handlers of the server share: the kept runs, the access token and the
+    port."""
 
     kept: Kept
     token: str
@@ -53,16 +54,17 @@ class ServerState:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return the values that the Host header may have."""
+        """Return the values of the Host header that the server accepts."""
         return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
 
     @property
     def cookie(self) -> str:
-        """Return the cookie's name. Each port has its own, because cookies belong to hosts, not to ports."""
+        """Return the name of the cookie with the access token. The name contains the port, because browsers
+        send a host's cookies to all ports."""
         return f"fastopen-{self.port}"
 
     def is_token(self, token: str | None) -> bool:
-        """Return True if `token` is the right token. The comparison takes constant time."""
+        """Return True if `token` is the server's access token. The comparison takes constant time."""
         return hmac.compare_digest((token or "").encode(), self.token.encode())
 
 
@@ -76,24 +78,25 @@ class Selected:
 
 @dataclass(frozen=True)
 class Paging:
-    """Page `number` (from 1) of a list with `total` rows."""
+    """One page of a list that is shown in pages of ROWS rows: its `number` (from 1), and the `total` number
+    of rows of the list."""
 
     number: int
     total: int
 
     @classmethod
     def within(cls, number: int, total: int) -> "Paging":
-        """Return the requested page, or the nearest page that exists."""
+        """Return page `number` of a list with `total` rows, or the nearest page that exists."""
         return cls(max(1, min(number, -(-total // ROWS))), total)
 
     @property
     def start(self) -> int:
-        """Return the index of the page's first row."""
+        """Return the index of the page's first row in the whole list, from 0."""
         return (self.number - 1) * ROWS
 
     @property
     def words(self) -> str:
-        """Return the range of rows in words: `51 to 100 of 5,004`."""
+        """Return the range of rows on this page in words: `51 to 100 of 5,004`."""
         if self.total == 0:
             return "none"
         return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"
@@ -115,12 +118,14 @@ Answer = Callable[..., Awaitable[None]]
 
 
 class Guarded(RequestHandler):
-    """The request handler of all URLs. It checks access, and calls `answer` for the response."""
+    """The request handler of all URLs. It checks that access is allowed, and then calls the function
+    `answer`, which sends the response."""
 
     SUPPORTED_METHODS = ("GET",)
 
     def initialize(self, state: ServerState, answer: Answer) -> None:
-        """Store the arguments of the route. Tornado calls this before each request."""
+        """Store the server's state and the function that answers the request. Tornado calls this before each
+        request."""
         self.state, self.kept, self.answer = state, state.kept, answer
 
     async def get(self, *groups: str) -> None:
@@ -132,8 +137,8 @@ class Guarded(RequestHandler):
             self.set_header(name, value)
 
     def prepare(self) -> None:
-        """Refuse requests with a wrong Host, or with neither token nor cookie. If the URL has the token, set
-        the cookie and redirect to the URL without the token."""
+        """Refuse a request if its Host header is wrong, or if it has neither the access token nor the cookie.
+        If the URL has the token, set the cookie and redirect to the URL without the token."""
         if self.request.host not in self.state.hosts:
             raise HTTPError(403, "the Host header does not name this machine")
         given = self.get_query_argument(TOKEN, "")
@@ -147,8 +152,9 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode a query argument or, without a `name`, a group of the path's pattern. A group is None if it
-        did not match, and may be a folder's name that is not UTF-8."""
+        """Decode a query argument or, if `name` is None, a group of the path's pattern. A group is None if it
+        did not match. It may be the name of a folder that is not valid UTF-8, so it is decoded as a file
+        name."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -160,7 +166,8 @@ class Guarded(RequestHandler):
 
     @cached_property
     def selected(self) -> Selected:
-        """Return the run or load in the query arguments `selected` and `selected_load`."""
+        """Return the run or load that the user has selected, from the query arguments `selected` and
+        `selected_load`."""
         load = self.number("selected_load", -1)
         return Selected(self.get_query_argument("selected", ""), None if load < 0 else load)
 
@@ -170,8 +177,8 @@ class Guarded(RequestHandler):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
     def link(self, *places: object, **arguments: object) -> str:
-        """Return the URL of a page with the path `places` and the query `arguments`. It keeps the selected
-        run or load, unless `arguments` select another."""
+        """Return the URL with the path segments `places` and the query `arguments`. The URL also names the
+        run or load that the user has selected, unless `arguments` select another."""
         path = "/" + "/".join(quote(os.fsencode(str(place)), safe="") for place in places)
         if "selected" not in arguments and self.selected.run:
             arguments |= {"selected": self.selected.run}
@@ -182,7 +189,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return a run's name and the URL of its page, as `back` of `show_part`."""
+        """Return a pair: the name of a run and the URL of its page. `show_part` needs it as `back`."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:
@@ -190,7 +197,8 @@ class Guarded(RequestHandler):
         return Markup(known.render(link=self.link, selected=self.selected, **content))  # noqa: S704  # escaped
 
     def send(self, text: str) -> None:
-        """Finish the response with a text. Halves of surrogate pairs become question marks."""
+        """Finish the response with a text in UTF-8. Characters that UTF-8 cannot encode (unpaired surrogates)
+        become question marks."""
         self.finish(text.encode("utf-8", "replace"))
 
     def show(self, template: str, **content: Any) -> None:
@@ -198,14 +206,16 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`: by itself for browse.js, else in a page with a link to `back`."""
+        """Finish the response with `html`, a part of a page. If a browser requests it as a whole page and not
+        through browse.js, wrap it in a page with this title and a link to `back`."""
         if self.is_part:
             self.send(html)
         else:
             self.show("part.html.jinja", title=title, html=html, back=back)
 
     def download(self, name: str, kind: str, content: bytes | str) -> None:
-        """Finish the response with a file to save. `name` has only letters, digits, dots and hyphens."""
+        """Finish the response with a file for the browser to save. `name`: the file's name, with only
+        letters, digits, dots and hyphens. `kind`: its content type."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if isinstance(content, str):
@@ -214,7 +224,8 @@ class Guarded(RequestHandler):
             self.finish(content)
 
     def write_error(self, status_code: int, **settings: Any) -> None:
-        """Send an error: as plain text if access was refused, as a note for a part, otherwise as a page."""
+        """Send an error message: as plain text if access was refused, as a note if browse.js requested a part
+        of a page, otherwise as a whole page."""
         error = (settings.get("exc_info") or (None, None, None))[1]
         if isinstance(error, InputError):
             self.set_status(404 if error.message == "not a kept run" else 422)
@@ -233,6 +244,6 @@ class Guarded(RequestHandler):
             self.show("error.html.jinja", title="This cannot be shown", text=text)
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """Log only bugs: the page shows all other errors."""
+        """Log only unexpected exceptions (bugs). The response shows the message of all other errors."""
         if not isinstance(value, InputError | MachineError | HTTPError):
             super().log_exception(kind, value, trace)

@@ -86,7 +86,7 @@ async def nowhere(_: Guarded, *__: str) -> None:
 
 
 async def asset_file(at: Guarded, name: str) -> None:
-    """Send the style sheet or the script, which all pages share."""
+    """Send the style sheet if `name` is `style.css`, otherwise the script. All pages use both."""
     if name == "style.css":
         at.set_header("Content-Type", "text/css; charset=utf-8")
         at.finish(asset("report.css") + asset("browse.css", PACKAGE))
@@ -110,19 +110,20 @@ async def runs(at: Guarded) -> None:
 
 
 def _size(count: int) -> str:
-    """Format a number of bytes, rounded to three significant digits."""
+    """Format a number of bytes as text with a unit, rounded to three significant digits."""
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
 def _matches(run: RunSummary, search: str) -> bool:
-    """Return True if the run's texts contain each word of the search, in any case."""
+    """Return True if the run's name, label, pages or other texts contain each word of `search`, ignoring
+    case."""
     texts = (run.folder.absolute().name, run.experiment, run.label, run.status, run.networks, run.started)
     line = " ".join((*texts, *run.pages, *run.clients, *run.engines, *run.varying)).casefold()
     return all(word in line for word in search.casefold().split())
 
 
 async def _drawing(at: Guarded, figure: Figure) -> Markup:
-    """Draw a figure as HTML. This may take seconds."""
+    """Draw a figure and return it as HTML. This may take seconds."""
     made = await at.kept.drawing.run(drawn, figure)
     template = environment("fastopen.report").get_template("sections.html.jinja")
     chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]
@@ -132,7 +133,8 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Finish the response with a figure: as a part of a page, or as a file if `ending` is .svg or .csv."""
+    """Finish the response with a figure: as a file named `file` if `ending` is `.svg` or `.csv`, otherwise as
+    HTML with a link to `back`."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
@@ -148,7 +150,9 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show a run's settings and cells. The browser then requests figures, and other sections on demand."""
+    """Show the page of one run: its settings, and the cells (each a page over one network with one setting,
+    with or without TFO) with their numbers of loads. The browser then requests figures, and other sections on
+    demand."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
@@ -194,7 +198,7 @@ async def section(at: Guarded, name: str, part: Part) -> None:
 
 
 async def report_file(at: Guarded, name: str) -> None:
-    """Send the report in one file, as `fastopen report` writes it."""
+    """Send the report of a run as one HTML file, equal to the output of `fastopen report`."""
     analysis = await at.kept.analysis(at.kept.find(name))
     text = await at.kept.drawing.run(report_html, analysis)
     at.download(f"{slug_of(name)}.html", "text/html; charset=utf-8", text)
@@ -244,7 +248,8 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the filter and the order of loads from the request. Raises HTTPError for an unknown cell."""
+    """Return the filter and the order of the list of loads, from the query arguments. Raises HTTPError if the
+    run has no cell (page, conditions and use of TFO) with the requested number."""
     order = at.get_query_argument("order", "written")
     cell = at.number("cell", -1)
     if cell >= len(outline.cells):
@@ -266,14 +271,15 @@ async def loads_file(at: Guarded, name: str) -> None:
 
 
 async def _load(at: Guarded, name: str, number: int) -> OneLoad:
-    """Read a load. Raises InputError if the run has no load with this number."""
+    """Read the load `number` of the run called `name`. Raises InputError if the run has no such load."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     return await at.kept.read(folder, lambda run: read_load(run, outline, number))
 
 
 async def one_load(at: Guarded, name: str, number: str) -> None:
-    """Show a load's critical path, its waterfall, and the reports of the kernels."""
+    """Show the page of one load: its critical path, its waterfall, and the tables of the kernels'
+    counters."""
     load = await _load(at, name, int(number))
     at.show(
         "load.html.jinja",
@@ -306,7 +312,8 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
-    """Return the two loads that the query names, each with its run's name. Both may belong to one run."""
+    """Return the two loads that the query arguments name, each with the name of its run. Both loads may
+    belong to one run."""
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
     one = await _load(at, first, at.number("a_load", 0))
     return (first, one), (second, await _load(at, second, at.number("b_load", 0)))

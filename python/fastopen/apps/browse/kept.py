@@ -25,8 +25,8 @@ THREADS: Final = 4
 
 
 class WorkerThreads:
-    """Daemon threads that run up to `threads` functions at once. Unlike threads of `concurrent.futures`,
-    which the interpreter joins when it exits, they do not delay Ctrl-C."""
+    """Daemon threads that run at most `threads` functions at the same time. The interpreter does not wait for
+    them when it exits, unlike for threads of `concurrent.futures`, so they do not delay Ctrl-C."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -53,7 +53,8 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """The experiment, cells and varying factors of a run."""
+    """The plan of a run: its experiment, its cells (each a page over one network with one setting, with or
+    without TFO), and the factors (settings) that vary."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -61,28 +62,30 @@ class Outline:
 
     @classmethod
     def read(cls, folder: Path) -> "Outline":
-        """Read the outline of the run in `folder`. Raises InputError if its file cannot be read."""
+        """Read the plan of the run in `folder`. Raises InputError if the run's file cannot be read."""
         with RunReader.open(folder) as run:
             experiment, cells = run.experiment(), run.cells()
         engines = tuple(dict.fromkeys(cell.engine for cell in cells))
         return cls(experiment, cells, varying_factors(experiment, engines))
 
     def cell_name(self, cell: Cell) -> str:
-        """Return the page, conditions and arm of a cell: `wikipedia-2018 at 20 ms, warm`."""
+        """Return the page, the conditions and the use of TFO of a cell as text: `wikipedia-2018 at 20 ms,
+        warm` (with TFO and a cookie)."""
         name = self.factors.name(cell)
         return f"{cell.page}{f' at {name}' if name else ''}, {cell.arm.short_label}"
 
 
 class _Memory:
-    """A cache of values that were read from runs. A value is read again after its run's file has changed. If
-    there are more than `most` values, the least recently used ones are dropped."""
+    """A cache of values that were read from runs. A value is read again after the run's file has changed. If
+    there are more than `most` values, the cache drops the least recently used values."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
         self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
 
     async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
-        """Return the value `name` of the run in `folder`, from the cache or else from `read`."""
+        """Return the value called `name` of the run in `folder` from the cache. If it is not in the cache,
+        call `read` with the folder on a worker thread."""
         key = (name, folder, _stamp(folder))
         task = self._tasks.get(key)
         if task is None:
@@ -102,11 +105,12 @@ class _Memory:
 
 
 class Kept:
-    """The runs of a folder. A run's data is read when it is first needed, and again after the run changed.
-    Coroutines that get a run's folder raise InputError if the run cannot be read."""
+    """The runs of a folder, with a cache. The data of a run is read when it is first needed, and again after
+    the run's file has changed. Coroutines with the argument `folder` raise InputError if the run cannot be
+    read."""
 
     def __init__(self, folder: Path) -> None:
-        """Use `folder`, which contains runs or is a run itself."""
+        """`folder`: a folder that contains runs, or a single run."""
         self.folder = folder
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)
@@ -115,14 +119,16 @@ class Kept:
         self._small = _Memory(self.threads, SMALL_KEPT)
 
     def find(self, name: str) -> Path:
-        """Return the folder of a run by its name in the list of runs. Raises InputError if there is none."""
+        """Return the folder of the run called `name` in the list of runs. Raises InputError if there is no
+        such run."""
         folder = self.folder if self.folder.absolute().name == name else self.folder / name
         if os.sep in name or name in ("", ".", "..") or not holds_run(folder):
             raise InputError("not a kept run", name, "the list of runs shows all of this folder")
         return folder
 
     async def read(self, folder: Path, read: Callable[[RunReader], Result]) -> Result:
-        """Call `read` with the open run on a worker thread, and return its result, which is not cached."""
+        """Open the run in `folder`, call `read` with it on a worker thread, and return the result of `read`,
+        which is not cached."""
 
         def opened() -> Result:
             with RunReader.open(folder) as run:
@@ -145,7 +151,8 @@ class Kept:
         return await self._small.get("outline", folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
-        """Map each cell's index to its numbers of finished and of valid loads."""
+        """Map the index of each cell (a page over one network with one setting, with or without TFO) to a
+        pair: the number of finished loads and the number of valid loads."""
 
         def read(_: Path) -> dict[int, tuple[int, int]]:
             with RunReader.open(folder) as run:
@@ -154,7 +161,7 @@ class Kept:
         return await self._small.get("counts", folder, read)
 
     async def results(self, folder: Path) -> Results:
-        """Return a run's results, which the verdict and `analysis` need."""
+        """Return the results of the run in `folder`: medians, improvements and intervals."""
 
         def read(_: Path) -> Results:
             with RunStore.open(folder) as store:
@@ -185,7 +192,8 @@ class Kept:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return a value that changes when the run's file or its write-ahead log changes."""
+    """Return the inode, size and modification time of the run's file and of its write-ahead log. They differ
+    after the run has changed."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -38,12 +38,12 @@ class Progress:
 
     @property
     def running(self) -> bool:
-        """Return True if a process is writing the run."""
+        """Return True if a process is still executing the run and writing its file."""
         return self.status == "running"
 
     @property
     def left(self) -> str:
-        """Return the time left, such as `3 min left`; empty if it is unknown."""
+        """Return the estimated time to the end of the run, such as `3 min left`; empty if it is unknown."""
         if self.seconds_left is None:
             return ""
         seconds = round(self.seconds_left)
@@ -51,7 +51,8 @@ class Progress:
 
 
 def read_progress(run: RunReader) -> Progress:
-    """Read the progress of a run. While a process writes the run, the numbers may differ by a load."""
+    """Read the progress of a run from its file. While a process writes the run, the numbers may be
+    inconsistent by one load."""
     status, done, asked = run.status, run.loads_done(), run.loads_asked()
     attempts = run.attempts_done()
     recent = run.listed(Listing(), max(0, attempts - PACE_OF))
@@ -77,7 +78,7 @@ def _seconds_left(recent: list[LoadRow], missing: int) -> float | None:
 
 @dataclass(frozen=True)
 class OneLoad:
-    """The data for the page of one load: the load's record, critical path and tables."""
+    """The data that `fastopen browse` shows about one load: the load's record, critical path and tables."""
 
     row: LoadRow
     cell: Cell
@@ -94,12 +95,14 @@ class OneLoad:
 
     @property
     def shown(self) -> Shown | None:
-        """Return the record and critical path, which figures need; None without a critical path."""
+        """Return the load's record and critical path in the form that figures need; None without a critical
+        path."""
         return None if self.path is None else Shown(self.record, self.path)
 
 
 def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
-    """Read a load. Raises InputError if the run has no load with this number, or cannot be read."""
+    """Read the load `number` of a run. `outline`: the plan of this run. Raises InputError if the run has no
+    load with this number, or cannot be read."""
     row = _required(run, number)
     text = run.load_json(row.job, row.load, row.attempt)
     record = run.load_record(row.job, row.load, row.attempt)
@@ -134,13 +137,15 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of a load as the world program wrote it. Raises InputError as `read_load`."""
+    """Return the JSON record of the load `number` as the world program, which executed the load, wrote it.
+    Raises InputError if the run has no load with this number, or cannot be read."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)
 
 
 def load_name(outline: Outline, row: LoadRow) -> str:
-    """Return the load's name: its cell, its repeat and, if it was repeated, its attempt."""
+    """Return the name of a load: its page and conditions, the number of its repeat and, if the load had to be
+    repeated, the number of the attempt."""
     return f"{outline.cell_name(outline.cells[row.cell])}, repeat {row.repeat + 1}{_attempt(row)}"
 
 
@@ -160,7 +165,8 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Return a table of one load without the load's number and without columns that have no values."""
+    """Return the rows of one exported table (`connections` or `requests`) of one load, formatted for display.
+    Leave out the load's number, and columns without values."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -172,7 +178,8 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Return a row as a table of column names and values, without the load's number and missing values."""
+    """Return the single row of an exported table, such as `evidence`, as a table with two columns: name and
+    value. Leave out the load's number and missing values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

@@ -23,9 +23,10 @@ TOKEN_BYTES: Final = 32
 async def serve(
     folder: Path, port: int, announce: Callable[[str], None], stop: asyncio.Event | None = None
 ) -> None:
-    """Serve the runs of a folder until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
+    """Serve the runs of `folder` over HTTP until `stop` is set (by default, by SIGINT, SIGTERM or SIGHUP).
 
-    `announce` gets the URL when the server is ready. Raises InputError if `port` (0: any) cannot be used."""
+    `announce` is called with the URL when the server is ready. Raises InputError if `port` (0: any) cannot be
+    used."""
     try:
         listening = socket.create_server((ADDRESS, port))
     except OSError as error:

@@ -29,7 +29,8 @@ SCRIPT_S: Final = 120
 
 
 def packetdrill(folder: Path) -> Path:
-    """Return the path of packetdrill. Build it from `folder` unless it is in the user's cache.
+    """Return the path of the built program packetdrill. If it is not in the user's cache, build it from
+    `folder`, a checkout of packetdrill.
 
     Raises InputError for a folder without packetdrill's source, and MachineError if the build fails."""
     source = folder / SOURCE
@@ -43,7 +44,8 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return a digest of the names and contents of the source's files, and of fastopen's header TIME."""
+    """Return a digest of the names and contents of the files in the folder `source`, and of the C header
+    TIME, which fastopen adds to the build."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
@@ -106,7 +108,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if the evidence agrees with the script's text; None if the script did not pass."""
+        """Return True if fastopen's own count of handshakes with acknowledged SYN data (TCPI_OPT_SYN_DATA)
+        agrees with the script's text, False if not; None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread
@@ -114,7 +117,7 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The results of all scripts on one kernel."""
+    """The results of all packetdrill scripts on one kernel."""
 
     linux: str
     engine: str
@@ -122,21 +125,23 @@ class Conformance:
 
     @property
     def holds(self) -> bool:
-        """Return True if no script failed without a known reason, and no evidence disagrees."""
+        """Return True if each failed script has a known reason, and fastopen's count of acknowledged SYN data
+        agrees with each script that passed."""
         return all(
             result.outcome is not ScriptOutcome.FAILED and result.agrees is not False
             for result in self.results
         )
 
     def groups(self) -> dict[str, list[ScriptResult]]:
-        """Return the results by the folder of their scripts, and then all results under the key `all`."""
+        """Return the results grouped by the folder of their scripts. The key `all` comes last and has all
+        results."""
         groups: defaultdict[str, list[ScriptResult]] = defaultdict(list)
         for result in self.results:
             groups[result.script.rpartition("/")[0]].append(result)
         return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
-        """Return a summary in one line, which `kernel info` shows later."""
+        """Return a summary of the results in one line. `fastopen kernel info` shows it later."""
         count = Counter(result.outcome for result in self.results)
         agrees = Counter(result.agrees for result in self.results)
         passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
@@ -161,8 +166,9 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel`; None: on this machine's, of
-    version `linux`. `watch` gets a script's name and the numbers of done and of all scripts."""
+    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time; if None, on
+    the kernel of this machine, whose version is `linux`. `watch` is called after each script with its name,
+    the number of scripts that have run, and the number of all scripts."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)
@@ -233,8 +239,8 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return the reason for a failure: the time limit, or packetdrill's message, which begins with the name
-    of the script's file."""
+    """Return the reason for the failure of a script from the `record` of its execution: the time limit, or
+    packetdrill's message, which begins with the name of the script's file."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
     output: str = record["output"]

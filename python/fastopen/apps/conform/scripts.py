@@ -41,7 +41,8 @@ _SEGMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class Script:
-    """A script in the work folder. `name` is shown to users; `path` is relative to the work folder."""
+    """A packetdrill script that was copied to a temporary folder. `name` is the name for users; `path` is
+    relative to this folder."""
 
     name: str
     path: Path
@@ -52,7 +53,8 @@ class Script:
         return self.path.name.endswith("v6.pkt")
 
     def arguments(self) -> list[str]:
-        """Return packetdrill's arguments without options that the script sets, which they would override."""
+        """Return the arguments with which packetdrill runs this script. Leave out options that the script
+        sets itself, because an argument would override them."""
         own = set(_OPTION.findall(self.text))
         given = DEFINITIONS_IPV6 if self.is_ipv6 else DEFINITIONS
         return [argument for argument in given if argument.split("=")[0] not in own]
@@ -79,8 +81,9 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and those beside the program `kernel`,
-    to the folder `to`, and return them. Raises InputError if the checkout has none."""
+    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and the scripts that are stored beside
+    the file `kernel`, if any, to the folder `to`. Return all these scripts. Raises InputError if the checkout
+    has no Fast Open scripts."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))
@@ -113,7 +116,8 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a folder. Set the permissions of all copies, so that scripts can run and copies can be removed."""
+    """Copy a folder with its content. Set the permissions of all copies to 0755, so that scripts can be
+    executed and the copies can be deleted."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)
@@ -145,7 +149,8 @@ KNOWN: Final = (
 
 
 def known_reason(script: str, complaint: str, linux: str) -> str | None:
-    """Return the known reason for a script's error message on this Linux version; None if there is none."""
+    """Return the known reason for the failure of the script called `script` with the error message
+    `complaint` on this version of Linux; None if no reason is known."""
     name, version = script.rpartition("/")[2], version_key(linux)
     for known in KNOWN:
         if name == known.script and known.says in complaint and version >= version_key(known.since):

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A behaviour of a path, a server or a setting that breaks TCP Fast Open."""
+    """A behaviour of a network path, a server or a kernel setting that breaks TCP Fast Open."""
 
     name: str
     """The value of `--path`, or another name for behaviours that `--path` does not emulate."""
@@ -80,5 +80,6 @@ BEHAVIOURS: Final = {
 
 
 def named(*names: str) -> tuple[Behaviour, ...]:
-    """Return the behaviours with these names, in this order. Raises KeyError for an unknown name."""
+    """Return the entries of BEHAVIOURS with these names, in this order. Raises KeyError for an unknown
+    name."""
     return tuple(BEHAVIOURS[name] for name in names)

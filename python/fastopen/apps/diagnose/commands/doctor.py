@@ -45,7 +45,8 @@ SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Check:
-    """A check of this machine. `remedy` is the action if the check is not `ok`."""
+    """The result of checking one requirement of fastopen on this machine. `remedy` is the action if `ok` is
+    False."""
 
     name: str
     ok: bool
@@ -90,7 +91,8 @@ def _checks() -> Iterator[Check]:
 
 
 def _fast_open() -> Iterator[Check]:
-    """Yield checks of TFO in the kernel and in this machine's own network. Worlds have their own settings."""
+    """Yield checks of TFO: whether this kernel supports it, and its settings on this machine's own network.
+    The settings do not affect measurements, because each emulated network (world) has its own."""
     text = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
@@ -114,7 +116,8 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Yield checks of sysctls that can forbid a world's namespaces. Those in `kernel.` do not affect root."""
+    """Yield checks of sysctls that can forbid the namespaces of an emulated network (world). The sysctls in
+    `kernel.` do not affect root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
@@ -125,7 +128,8 @@ def _settings() -> Iterator[Check]:
 
 
 def _program() -> Iterator[Check]:
-    """Yield a check of the world program, and then the program's own checks, for which it builds a world."""
+    """Yield a check that the world program, which emulates networks, is installed, and then the checks of
+    this program itself, for which it builds a network."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")
@@ -136,7 +140,8 @@ def _program() -> Iterator[Check]:
 
 
 def _virtual_kernel() -> Check:
-    """Check the virtual engine's kernel. A missing kernel is not a fault: the host engine needs none."""
+    """Check the kernel for the virtual engine (loads in virtual time). A missing kernel is not a fault,
+    because the host engine works without it."""
     try:
         kernel = kernels.find()
     except MachineError as error:
@@ -148,7 +153,8 @@ def _virtual_kernel() -> Check:
 
 
 def _filled(text: str, indent: str, target: Console) -> str:
-    """Wrap the text for a terminal. In files and pipes it stays on one line, so that searches find it."""
+    """Wrap the text to the width of the terminal `target`, with this indent. If `target` is a file or a pipe,
+    keep the text on one line, so that text searches find it."""
     width = target.width if target.is_terminal else sys.maxsize
     return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 

@@ -38,7 +38,7 @@ SYN_TIMEOUT_MS: Final = 1000
 
 @dataclass(frozen=True)
 class Target:
-    """A server to probe, as requested."""
+    """A server to probe, as given by the user."""
 
     host: str
     port: int
@@ -49,7 +49,8 @@ class Target:
 
 
 def target_of(text: str) -> Target:
-    """Parse HOST, HOST:PORT, [IPv6]:PORT or a URL without path (port 443, http: 80). Raises InputError."""
+    """Parse HOST, HOST:PORT, [IPv6]:PORT or a URL without a path. The default port is 443, or 80 for http.
+    Raises InputError for another text."""
     found = _ASKED.match(text.strip())
     port = int(found["port"] or (80 if found["scheme"] == "http" else 443)) if found else 0
     if found is None or not 0 < port < 65_536:
@@ -62,7 +63,8 @@ def target_of(text: str) -> Target:
 
 
 def greeting(target: Target) -> bytes:
-    """Return the client's first bytes, which the server may safely get twice (RFC 7413, section 2.1)."""
+    """Return the client's first bytes: a ClientHello, or a HEAD request for http. They have no side effects,
+    so the server may get them twice (RFC 7413, section 2.1)."""
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host
@@ -88,7 +90,7 @@ def _client_hello(host: str) -> bytes:
 
 
 class Opening(StrEnum):
-    """The use of Fast Open on a connection of a probe."""
+    """The use of Fast Open on a connection to a probed server."""
 
     PLAIN = "without Fast Open"
     FASTOPEN = "Fast Open"
@@ -105,7 +107,8 @@ class ClientFail(StrEnum):
 
 
 class Handling(StrEnum):
-    """The server's or path's treatment of data in the SYN, from the best to the worst."""
+    """The treatment of data in the SYN by the server or the path. The values are in order from the best to
+    the worst."""
 
     ACCEPTED = "accepted"
     """The SYN-ACK acknowledged the data."""
@@ -123,7 +126,8 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of a connection. `answered_ms` is the time from its start to the response."""
+    """The outcome of one connection to a probed server. `answered_ms`: the time from the start of the
+    connection to the response; None without a response."""
 
     opening: Opening
     error: str | None
@@ -138,7 +142,8 @@ class Trial:
 
     @property
     def handling(self) -> Handling:
-        """Return the treatment of the data in the SYN; UNKNOWN if nothing shows that the SYN had data."""
+        """Return the treatment of the data in the SYN by the server or the path; UNKNOWN if nothing shows
+        that the SYN carried data."""
         if self.error is not None and self.client_fail is ClientFail.NONE:
             return Handling.UNANSWERED if self.timed_out else Handling.REFUSED
         if self.syn_data_acked:
@@ -155,9 +160,10 @@ class Trial:
 
 
 def connect(family: int, address: Address, opening: Opening, greeting: bytes, timeout_s: float) -> Trial:
-    """Open a connection, send the greeting, wait for the first bytes of the response, and close.
+    """Open a connection to `address`, send the bytes `greeting`, wait for the first bytes of the response,
+    and close the connection. `opening`: the use of Fast Open.
 
-    Network errors are in the result. Raises OSError if this kernel does not support `opening`."""
+    Network errors are in the returned Trial. Raises OSError if this kernel does not support `opening`."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         if opening is not Opening.PLAIN:
@@ -207,7 +213,7 @@ def _trial(
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of all trials of a server."""
+    """The results of probing a server with several connections."""
 
     target: Target
     address: str | None
@@ -246,8 +252,9 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Make up to CONNECTIONS_MAX connections one after another, send a greeting on each, and return the
-    results. `pause` waits between connections."""
+    """Make up to CONNECTIONS_MAX connections to the server one after another, with different uses of Fast
+    Open. Send the first bytes of a client on each, and return the results. `family`: AF_INET, AF_INET6 or
+    AF_UNSPEC. `pause` is called with a number of seconds before each connection but the first."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
@@ -300,18 +307,21 @@ def probe(
 
 
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
-    """Return True if data in the SYN was accepted, or has failed twice."""
+    """Return True if no more connections with Fast Open are needed: data in a SYN was accepted, or two SYNs
+    carried data."""
     accepted = any(trial.syn_data_acked for trial in fastopens)
     return accepted or sum(trial.carried for trial in fastopens) > 1
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time to a response, which has the least other delay; None without a response."""
+    """Return the shortest time from the start of a connection to the response, which contains the least
+    unrelated delay. None if no connection got a response."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
-    """Return True if at least two SYNs requested a cookie, and each SYN or its SYN-ACK was lost.
+    """Return True if at least two SYNs requested a cookie (`asked`), and each SYN or its SYN-ACK was lost.
+    `plain`: a connection without Fast Open, for its RTT.
 
     If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then the
     client has retransmitted nothing, but its RTT includes the second until the server's retransmission (RFC

@@ -10,7 +10,7 @@ from fastopen.apps.diagnose.why.diagnosis import SERVER
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A verdict on a server's Fast Open."""
+    """A verdict on the support for Fast Open of a probed server, with possible causes."""
 
     verdict: str
     causes: tuple[Behaviour, ...] = ()
@@ -56,7 +56,8 @@ _WITHOUT_COOKIE: Final = {
 
 
 def conclude(found: Probed, setting: int = SERVER) -> Conclusion:
-    """Return the conclusion from a server's trials. `setting` is net.ipv4.tcp_fastopen of this machine."""
+    """Return the verdict on a server's Fast Open from the results of probing it. `setting`:
+    net.ipv4.tcp_fastopen of this machine."""
     if not found.reachable:
         return Conclusion(f"cannot be determined: {found.error}")
     if found.disabled_here:
@@ -95,7 +96,7 @@ def _no_cookie(found: Probed, setting: int) -> Conclusion:
 
 
 def _with_cookie(found: Probed) -> Conclusion:
-    """Return the conclusion from the handling of data that came with a cookie."""
+    """Return the verdict on a server from its treatment of SYN data that came with a cookie."""
     conclusion = _WITH_COOKIE.get(found.data_with_cookie, _UNKNOWN)
     if found.data_with_cookie is Handling.ACCEPTED:
         saved = "But it got no answer."

@@ -20,7 +20,8 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding. `rows` are behaviours that may cause it; the counters may not distinguish them."""
+    """A finding on the state of TFO on this machine. `rows`: the behaviours of path, server or settings that
+    may cause it. The counters may not distinguish these behaviours."""
 
     key: str
     """An identifier for programs, such as `client-off`."""
@@ -32,7 +33,8 @@ class Observation:
 
 
 def diagnose(machine: Machine, grown: Mapping[str, int]) -> list[Observation]:
-    """Return findings on settings, listeners and counters. `grown` maps counters to their growth or total."""
+    """Return findings on the TFO settings, listeners and counters of a machine. `grown` maps the name of each
+    counter to its growth while it was watched, or to its total."""
     counted = Counter(grown)
     return [*_settings(machine), *_listeners(machine), *_client(machine, counted), *_server(machine, counted)]
 
@@ -157,8 +159,9 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _failures(machine: Machine, grown: Counter[str]) -> Iterator[Behaviour]:
-    """Yield the possible causes of TCPFastOpenActiveFail: causes that lose SYNs if SYNs were retransmitted,
-    and causes that fail at once if there were more failures than retransmitted SYNs."""
+    """Yield the behaviours that may have incremented the counter TCPFastOpenActiveFail: behaviours that lose
+    SYNs, if SYNs were retransmitted, and behaviours that fail at once, if there were more failures than
+    retransmitted SYNs."""
     again = grown["TCPSynRetrans"]
     at_once = grown["TCPFastOpenActiveFail"] > again
     if at_once:
@@ -210,13 +213,14 @@ def _server(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    """Return True if a listener may send cookies, as far as this user can see listeners and queues."""
+    """Return True if the settings allow a listener on this machine to send cookies and a listener has, or may
+    have, a TFO queue. This user may not see all listeners and queues."""
     queued = not machine.listeners or any(one.queue != 0 for one in machine.listeners)
     return bool(machine.fastopen & SERVER) and (queued or bool(machine.fastopen & SERVER_ALL))
 
 
 def _named(listeners: Sequence[LocalListener]) -> str:
-    """Return the addresses and processes of at most four listeners."""
+    """Return a list, as text, of the addresses and processes of these listeners: at most four."""
     return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
 
 

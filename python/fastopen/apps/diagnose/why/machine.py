@@ -30,7 +30,8 @@ METRICS_S: Final = 10
 
 @dataclass(frozen=True)
 class LocalListener:
-    """A listening socket. `queue` and `process` are None if this user may not inspect the process."""
+    """A listening socket on this machine. `queue` and `process` are None if this user may not inspect the
+    socket's process."""
 
     address: str
     port: int
@@ -44,7 +45,7 @@ class LocalListener:
 
 @dataclass(frozen=True)
 class Machine:
-    """The state of a network namespace at one moment."""
+    """The TFO settings, counters and listeners of a network namespace at one moment."""
 
     settings: Mapping[str, int]
     """The values of the SETTINGS that this kernel has."""
@@ -70,8 +71,8 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def read_machine() -> Machine:
-    """Return the TFO state of this process's network namespace. `unseen` lists the facts that only root or a
-    missing tool could read; they raise no error."""
+    """Return the TFO settings, counters and listeners of this process's network namespace. Facts that only
+    root or a missing tool could read raise no error; `unseen` lists them."""
     unseen: list[str] = []
     texts = {name: text for name in SETTINGS if (text := sysctl(name)) is not None}
     settings = {name: int(text) for name, text in texts.items() if text.isdecimal()}
@@ -90,7 +91,8 @@ def read_machine() -> Machine:
 
 
 def read_counters() -> dict[str, int]:
-    """Return the counters of the groups TcpExt and Tcp in /proc/net; empty if there are none."""
+    """Return the kernel's counters of the groups TcpExt and Tcp (in /proc/net/netstat and /proc/net/snmp) by
+    name; empty if the files cannot be read."""
     found: dict[str, int] = {}
     for path, group in COUNTER_FILES:
         rows = [line.split() for line in _lines(path) if line.startswith(f"{group}:")]
