@@ -64,7 +64,8 @@ Watch = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class CellTimes:
-    """Page load times of a cell in milliseconds, without and with TFO; None if no load was valid."""
+    """Page load times in milliseconds of one page over one network, without and with TFO. A time is None if
+    no load was valid."""
 
     off_ms: float | None
     tfo_ms: float | None
@@ -79,7 +80,8 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig on which pages were loaded, and the mean times of each published cell on it."""
+    """A rig (assumptions on how published figures were measured) on which pages were loaded, with the mean
+    page load times for each published pair of figures."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -95,12 +97,14 @@ class Tried:
         return frozenset(filter(self.times_agree, self.times))
 
     def agrees(self, cell: PublishedCell) -> bool:
-        """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
+        """Return True if the saving on this rig is within 3 percentage points of the published saving for
+        this page and network (`cell`)."""
         saving = self.times[cell].saving_percent
         return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
 
     def times_agree(self, cell: PublishedCell) -> bool:
-        """Return True if both page load times agree with the cell's published times, within 10 %."""
+        """Return True if both page load times on this rig, with and without TFO, are within 10 % of the
+        published times for this page and network (`cell`)."""
         ours = self.times[cell]
         pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
         return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
@@ -114,8 +118,9 @@ class Tried:
         return len(self.times_agreeing_cells)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a key that sorts rigs, the best first: by the number of these cells whose savings and whose
-        times agree, minus assumed properties; then by agreeing savings; then by fewer properties."""
+        """Return a sort key that puts the best rig first. It counts the savings and times in `cells` that
+        agree with the published ones, minus assumed properties; then the savings only; then it prefers fewer
+        properties."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -128,7 +133,8 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search for the rig that explains published figures."""
+    """The result of a search for the rig (assumptions on how figures were measured) that best explains
+    published figures."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -139,32 +145,34 @@ class Explained:
 
     @property
     def base(self) -> Tried:
-        """Return the rig without properties: the experiment as in its file."""
+        """Return the result for the base: the experiment as in its file, with no property changed."""
         return self.tried[0]
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig with all properties that a source documents, and no assumed ones. The published
-        figures do not influence this choice."""
+        """Return the result for the rig with all properties (such as an initial window of 3) that a source
+        documents, and no assumed ones. The published figures do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
 
     @property
     def best(self) -> Tried:
-        """Return the best rig by `Tried.rank`, over all cells."""
+        """Return the result for the rig that agrees best with all published figures, by `Tried.rank`."""
         return _best(self.tried, self.cells)
 
     def of(self, rig: Rig) -> Tried | None:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with only this property than on the base; None if not tried."""
+        """Return how many more savings agree with the published ones if only this property is added to the
+        base; None if that rig was not tried."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree on the best rig without this property; None if not tried."""
+        """Return how many fewer savings agree with the published ones if this property is removed from the
+        best rig; None if the rig lacks it, or if the remaining rig was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -172,29 +180,32 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out one cell at a time."""
+        """Return the number of published savings that are predicted correctly in a cross-validation: each by
+        the rig that is best for all other savings."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out all cells of one page at a
-        time; `predicted` if there is only one page."""
+        """Return the number of published savings that are predicted correctly in a cross-validation that
+        leaves out one page at a time; `predicted` if there is only one page."""
         pages = grouped((cell.page, cell) for cell in self.cells)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return by how much `predicted` would fall if this property had not been declared."""
+        """Return how many fewer savings would be predicted (see `predicted`) if the experiment's file did not
+        have this property."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
-        """Return how many savings agree on at least one of the rigs."""
+        """Return the number of published savings with which at least one of the rigs agrees."""
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return (cell, saving on the base, saving with only this property) in percent for each cell that
-        agrees on only one of them; empty if the property was not tried by itself."""
+        """Return the published savings that agree with either the base or the base plus this property, but
+        not both, as (cell, saving on the base, saving with the property), in percent. Empty if the property
+        was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -204,7 +215,8 @@ class Explained:
         ]
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return in words why the best rig does not reproduce a cell's published saving."""
+        """Return the reason, in words, why the best rig does not reproduce the published saving for this page
+        and network."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         faults, questions = (
             ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
@@ -297,12 +309,14 @@ def _rounded(value: float | None) -> float | None:
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search the rigs of an experiment for the rig with the best score, in virtual time.
+    """Search, in virtual time, for the rig that best explains the published figures of an experiment.
 
-    First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
-    the best rig, which have one property more, less, or with another value. If all neighbours are known, load
-    other rigs, up to SEARCH_REQUESTS requests. Raises InputError if a rig is invalid or no figures are
-    published, and MachineError without a kernel.
+    A rig is a set of properties: assumptions on how the figures were measured. First load the base without
+    properties, the rig of all properties with a source, and the rigs of one property. Then repeatedly load
+    the neighbours of the best rig, which have one property more, less, or with another value. If all
+    neighbours are known, load other rigs, up to SEARCH_REQUESTS requests. `jobs` is the number of emulated
+    networks at once. Raises InputError if a rig is invalid or no figures are published, and MachineError
+    without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -323,14 +337,16 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of possible rigs, and an estimate of the seconds that loading all of them takes."""
+    """Return the number of rigs (combinations of properties) that are possible, and an estimate of the
+    seconds to load them all. `jobs` is the number of emulated networks at once."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = _Search(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of all properties with a source. Of several with the same name, use the first."""
+    """Return the rig of all properties that a source documents. Of properties with the same name, use the
+    first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -343,7 +359,8 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Map each cell to the findings of `fastopen audit` on its times. Cells without findings are left out."""
+    """Map each pair of published times (without and with TFO) to the doubts of `fastopen audit` about it.
+    Pairs without doubts are left out."""
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
     for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
@@ -362,8 +379,8 @@ def _best(tried: Iterable[Tried], cells: Iterable[PublishedCell]) -> Tried:
 def _predicted(
     tried: Sequence[Tried], cells: Sequence[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Cross-validate: for each group, choose the rig that is best for all other cells. Return how many
-    savings of the groups agree on these rigs."""
+    """Cross-validate: for each group in `left_out`, choose the rig that is best for all other cells
+    (published savings). Return the number of savings in the groups with which these rigs agree."""
     agreeing = 0
     for group in left_out:
         best = _best(tried, (cell for cell in cells if cell not in group))
@@ -373,7 +390,8 @@ def _predicted(
 
 @dataclass
 class _Search:
-    """A search over rigs. A page is loaded only once for all rigs with the same properties of this page."""
+    """A search for the rig that best explains published figures. A page is loaded once for all rigs whose
+    properties of this page are equal."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -400,7 +418,7 @@ class _Search:
         return _best(self.tried.values(), self.cells)
 
     def estimated_s(self) -> float:
-        """Return the estimated seconds to load each page once for each set of its properties."""
+        """Return an estimate of the seconds to load each page once for each combination of its properties."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         base = self.space.base.model_copy(update=changes)
@@ -442,7 +460,9 @@ class _Search:
         return Tried(rig, times, frozenset(fitted))
 
     def _fit(self, rows: Sequence["_Row"]) -> None:
-        """Fit the objects or hosts of each page that needs it to two published times without TFO."""
+        """Fit pages to published times: in FITS rounds, load each of these pages whose objects or hosts are
+        to be fitted, and change their number so that two load times without TFO come closer to the published
+        ones."""
         fitting = [row for row in rows if row.setting.fitted in ("objects", "hosts")]
         for row in fitting:
             row.begin_fit(self.space.cells_of(row.page.name))
@@ -469,7 +489,8 @@ class _Search:
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
-        """Load (row, network, arms, samples). Return PLTs of valid loads in ms by row, network and arm."""
+        """Load pages. An item of `asked` is (page on a rig, network index, arms, number of samples). Map
+        page, network and arm (with or without TFO) to the page load times of valid loads in ms."""
         places: defaultdict[str, list[tuple[_Row, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads
@@ -495,7 +516,8 @@ class _Search:
 
 @dataclass(eq=False)
 class _Row:
-    """A page on a rig. A network is an index into the networks of the base experiment."""
+    """A page with the properties of one rig, and its load times. Networks are given as indices into the
+    networks of the experiment."""
 
     setting: Setting
     page: Page
@@ -508,14 +530,16 @@ class _Row:
     _wanted: tuple[float, ...] = ()
 
     def times(self, network: int) -> CellTimes:
-        """Return the page's mean load times over a network, without and with TFO, each plus `added_ms`."""
+        """Return the page's mean load times in ms over the network with this index, without and with TFO.
+        Both include `added_ms`, the assumed processing time of the client."""
         off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
         return CellTimes(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
         )
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield each job over a network, with the arm of each of its loads."""
+        """Yield (job, arms) for each of `draws` samples: a job loads the page over the network with this
+        index, and `arms` maps the id of each of its loads to its arm (with or without TFO)."""
         experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
         changes = {
             "networks": [experiment.networks[network]],
@@ -533,7 +557,8 @@ class _Row:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms in groups. The arms of a group are loaded in the same world, with the same page."""
+        """Return the arms (without and with TFO) as one group if they are loaded in the same emulated network
+        with the same page, otherwise as two groups."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -548,16 +573,17 @@ class _Row:
                 return self.page
 
     def begin_fit(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Choose two published times without TFO to fit the page to: the shortest, and the longest or, for
-        `hosts`, the second shortest, because a timeout may have made a long time longer."""
+        """Choose the two published times without TFO to which the page is fitted: the shortest, and the
+        longest or, for `hosts`, the second shortest, because a timeout may have made a long time longer.
+        `theirs` maps network indices to published times."""
         order = sorted(theirs, key=lambda network: theirs[network].off_ms)
         self.fitted_to = (order[0], order[:2][-1] if self.setting.fitted == "hosts" else order[-1])
         self._wanted = tuple(theirs[network].off_ms for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
 
     def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
-        """Change the number and size of the objects, so that load times come closer to the two published
-        times. `taken` has the load times in ms over each of the two networks in `fitted_to`."""
+        """Change the number and size of the page's objects, so that load times come closer to the two
+        published times. `taken` has the times in ms of loads over each of the two networks in `fitted_to`."""
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
@@ -578,7 +604,8 @@ class _Row:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Set `added_ms`, a processing time of the client, so that the shortest time without TFO fits."""
+        """Set `added_ms`, an assumed processing time of the client, to the time that our load without TFO
+        lacks compared with the shortest published time. `theirs` maps network indices to published times."""
         shortest = min(theirs, key=lambda network: theirs[network].off_ms)
         ours = self.measured.get((shortest, BASELINE.name))
         if ours is not None:
@@ -587,7 +614,8 @@ class _Row:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return a factor that brings `found` nearer to `wanted`, from 0.6 to 1.7 to keep steps small."""
+    """Return the factor by which to change a parameter so that the time `found` approaches the time `wanted`.
+    It is from 0.6 to 1.7, to keep steps small."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)
