@@ -207,8 +207,9 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return a phrase with the values that a setting (factor) has in the run, such as `an MTU of 1280 or 1500
-    bytes`. Points, the combinations of settings in the run, count only if the setting has an effect there."""
+    """Return a phrase with the values that a setting (factor) has at `points`, such as `an MTU of 1280 or
+    1500 bytes`. A point is a combination of settings in the run. It counts only if the setting has an effect
+    there."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:

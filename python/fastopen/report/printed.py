@@ -100,8 +100,8 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield the report of a corpus, which does not list every page: the distribution of savings, correlations
-    with properties of pages, and the pages that save most and least."""
+    """Yield the report of a large corpus of pages, too many for a row each: the distribution of savings,
+    correlations with properties of pages, and the pages that save most and least."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)

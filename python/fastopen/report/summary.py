@@ -48,8 +48,8 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks. Headline and figures are about warm TFO cookies if these
-    were loaded, else about cold ones."""
+    """Summarise the run over all pages and networks. The verdict and the figures are about loads with warm
+    TFO cookies, or with cold ones if the run has no warm ones."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(discrepancies(results))
@@ -121,8 +121,8 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
-    """Return a sentence that counts the connections of these cells whose SYN delivered data, and states if
-    TFO was active; empty if there are no connections."""
+    """Return a sentence that counts the connections whose SYN delivered data, and states if TFO was active;
+    empty if there are no connections. `cells` are results for one kind of TFO cookies."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:

@@ -36,8 +36,8 @@ def whole_page(template: str, *scripts: str, **content: Any) -> str:
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Return the Jinja2 environment for templates of `package`, which can include templates of the report. An
-    undefined name in a template is an error."""
+    """Return the Jinja2 environment for the templates in `assets/` of `package`. They can include templates
+    of fastopen.report. An undefined name in a template is an error."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(one, "assets") for one in (package, HERE)]),
         autoescape=True,

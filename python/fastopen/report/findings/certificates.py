@@ -21,8 +21,8 @@ REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """A kind of certificates, with the settings that may reduce their cost (TFO, TLS session, compression,
-    initial window). It identifies one loaded combination in `_rows`."""
+    """A combination of settings with which a page was loaded: the kind of certificates, and settings that may
+    reduce the cost of large ones (TFO, TLS session, compression, initial window)."""
 
     kind: CertificateKind
     session: SessionStart
@@ -90,7 +90,7 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 def _remedy(way: Way, plain: Way) -> str:
     """Return the words for the only setting in which `way` differs from `plain`, such as `TFO with warm
-    cookies`; empty if no setting differs, if several do, or if the TFO cookies are not those of HEADLINE."""
+    cookies`; empty if no setting differs, if several do, or if `way` uses TFO with cold cookies."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],

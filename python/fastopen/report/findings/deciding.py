@@ -28,8 +28,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the factor (such as the RTT) on which the saving by TFO in these cells depends most;
-    nothing if no factor decides."""
+    """Yield sentences on the factor (such as the RTT) on which the saving by TFO in these cells (each a page
+    over one network with one setting) depends most; nothing if no factor decides."""
     found = deciding_factor(results, cells)
     if found is None:
         return

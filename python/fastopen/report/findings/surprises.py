@@ -125,8 +125,8 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each kind of TFO cookies with which TFO saves nothing in some cells because
-    ClientHellos do not fit into SYNs."""
+    """Yield a finding for each kind of TFO cookies (cold or warm) with which TFO saves nothing on some
+    networks or with some settings, because ClientHellos do not fit into SYNs."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -149,8 +149,8 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
 
 
 def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if early data of this cell's connections did not fit into the SYN, so that it saved
-    nothing; otherwise None."""
+    """Return a finding (for the report) if the early data of connections did not fit into the SYN, so that it
+    saved nothing; otherwise None. `result` is about one page over one network with one setting."""
     flight = results.first_flights.get(result.cell.index)
     if flight is None or not flight.early_beyond_syn_bytes:
         return None
@@ -167,8 +167,9 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if connections of this cell had no early data, because they outnumbered the session
-    tickets for their host; otherwise None."""
+    """Return a finding (for the report) if connections had no early data, because they outnumbered the
+    session tickets for their host; otherwise None. `result` is about one page over one network with one
+    setting."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
@@ -263,7 +264,8 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
     """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times.
-    Yield each finding with the name of its cell, such as `at 20 ms, warm`."""
+    Yield each finding with the network, settings and use of TFO that it concerns, such as `at 20 ms,
+    warm`."""
     factors = results.factors
     comparisons = grouped((one.cell.comparison, one) for one in cells)
     printed: list[PrintedCell] = []

@@ -47,7 +47,7 @@ OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group cells so that no verdict mixes HTTP versions, TLS versions, TLS sessions, middleboxes, repeat
+    """Group results so that no verdict mixes HTTP versions, TLS versions, TLS sessions, middleboxes, repeat
     views or clients. The key names those settings of the group that vary in the run, such as `HTTP/2, TLS
     1.3`."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
@@ -108,7 +108,8 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
-    """Return the number of loads that did not finish, and the number of all loads."""
+    """Return the number of page loads in these cells that did not finish, and the number of all their
+    loads."""
     return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
 
 
@@ -120,8 +121,9 @@ def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) ->
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on TFO for cells of one group of `questions_of` (None over QUIC), and True if TFO
-    makes no difference because ClientHellos do not fit into SYNs."""
+    """Return the verdict on TFO (None over QUIC), and True if TFO makes no difference because ClientHellos do
+    not fit into SYNs. `cells` are results with equal HTTP version, TLS version and so on (see
+    `questions_of`)."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -208,8 +210,9 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase that distinguishes the cells `found` from the others in `cells`: ` at 20 ms`,
-    ` with cubic` or ` in 3 of 9 rows`; empty if there are no others."""
+    """Return a phrase on how the cells `found` differ from the others in `cells`, such as ` at 20 ms`, ` with
+    cubic` or ` in 3 of 9 rows`; empty if there are no others. A cell is a page with a network, settings and
+    use of TFO."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
@@ -253,7 +256,7 @@ def findings_by_question(
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
     """Return the verdict as text, or the reason why there cannot be a verdict, such as `No load is valid`.
-    `cells` are all cells to judge, with and without TFO."""
+    `cells` are all results to judge, with and without TFO."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -290,9 +293,8 @@ def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield (kind of error, number of loads, line) for each kind of error that makes loads invalid. An
-    example of a line is `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms
-    late`."""
+    """Yield (kind, number of loads, line) for each kind of fault that makes loads invalid. An example of a
+    line is `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
