@@ -106,14 +106,14 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return for how many ns between `since_ns` and `until_ns` any handshake with the DNS resolver was in
-        progress."""
+        """Return the total time in ns between `since_ns` and `until_ns` in which a handshake with the DNS
+        resolver was in progress."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return for how many ns the handshake of the connection with this id went on after `since_ns`; 0 if
-        it had no handshake."""
+        """Return the time in ns for which the handshake of the connection with this id went on after
+        `since_ns`; 0 if it had no handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

@@ -97,7 +97,8 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create the tables of a new database, mark it as a run, and call `fill` to write the content."""
+    """Create the tables in a new database, mark it as a fastopen run, and call `fill` to write the
+    content."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )

@@ -85,9 +85,9 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield jobs to run in rounds, until the time left is too short for another round. The first round is
-        the first repeat of every job. Each later round has as many repeats as keep `at_once` emulated
-        networks busy."""
+        """Yield jobs (loads that run in one emulated network) in rounds, until the time left is too short for
+        another round. The first round is the first repeat of every job. Each later round has as many repeats
+        as keep `at_once` emulated networks busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -271,7 +271,7 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Count the invalid load. Raise _HopelessError if the first loads without TFO, or with one kind of
+        """Record a finished load. Raise _HopelessError if the first loads without TFO, or with one kind of
         TFO cookies, are all invalid for the same reason, on all pages and with all settings."""
         comparison = planned.comparison
         if load.valid:

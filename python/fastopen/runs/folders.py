@@ -99,7 +99,8 @@ class RunSummary:
 
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Yield a summary of every run in a folder, the oldest first. Unreadable runs come last."""
+    """Yield a summary of every run in the subfolders of `folder`, the oldest first. Unreadable runs come
+    last."""
     found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 

@@ -90,7 +90,8 @@ class Limits:
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _size_now(self) -> int:
-        """Return the current size in bytes of the run's file and its log. Both may grow."""
+        """Return the current size in bytes of the run's database file and its write-ahead log. Both may
+        grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):

@@ -74,7 +74,8 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted`, `stopped` (by an error or a kill) or `out of time`."""
+        """Return the state of the run: `running`, `finished`, `interrupted`, `stopped` (by an error or a
+        kill) or `out of time` (the time limit left some loads of the first repeat)."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"

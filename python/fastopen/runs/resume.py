@@ -18,8 +18,8 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Recompute and return the plan of a kept run, as far as its jobs go. Raises InputError if its stored
-    jobs or cells differ from this plan, because another version of fastopen wrote them."""
+    """Recompute and return the plan of a kept run, restricted to the jobs that it stores. Raises InputError
+    if its stored jobs differ from this plan, because another version of fastopen planned them."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})

@@ -74,7 +74,7 @@ class DiskSync:
 
 
 class RunStore(RunReader):
-    """A run that is open for reading, and also for writing if `create` or `resume` opened it."""
+    """A run that is open for reading, and also for writing if `create` or `resume` returned it."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None

@@ -72,7 +72,8 @@ class CellTimes:
 
     @property
     def saving_percent(self) -> float | None:
-        """Return the saving in percent, negative if TFO is slower; None if a time is missing."""
+        """Return the page load time that TFO saves in percent, negative if TFO is slower; None if a time is
+        missing."""
         if not self.off_ms or self.tfo_ms is None:
             return None
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
