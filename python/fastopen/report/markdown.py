@@ -50,7 +50,7 @@ def _lines(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def table(grid: Grid) -> Iterator[str]:
-    """Yield the lines of a Markdown table, with its title and note."""
+    """Yield the lines of a table in Markdown: its title, the rows, and the note below it."""
     yield f"\n### {escaped(grid.title)}\n"
     if grid.subtitle:
         yield f"{escaped(grid.subtitle)}\n"

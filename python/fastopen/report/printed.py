@@ -52,7 +52,8 @@ EXTREMES: Final = 3
 
 
 def results_renderables(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield all that `fastopen show` prints about a run, for a terminal with `width` columns."""
+    """Yield everything that `fastopen show` prints about a run, for a terminal that is `width` columns
+    wide."""
     loaded = {cell.cell.page for cell in results.cells if cell.loads}
     if not loaded:
         yield Text(f"Nothing was loaded: this run is {results.status}.")
@@ -86,7 +87,8 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    """Yield one table for all pages, the warnings on each page, and sentences on all."""
+    """Yield one table with the results of all `pages`, the warnings on each page, and sentences on all pages
+    together."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
@@ -98,8 +100,8 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield the report of a corpus, which does not list every page: the distribution of savings, correlations
-    with properties of pages, and the pages that save most and least."""
+    """Yield the report of a large corpus of pages, too many for a row each: the distribution of savings,
+    correlations with properties of pages, and the pages that save most and least."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -118,8 +120,8 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the cells that save most and least, with reasons why cells are slower; nothing if at
-    most 2 * EXTREMES cells have a saving."""
+    """Yield sentences on the pages on which TFO saves most and least, and on the reasons why it slows pages
+    down; nothing if at most 2 * EXTREMES savings are known."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
@@ -147,7 +149,8 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield notes on the run as a whole. `loaded` has the pages with loads."""
+    """Yield closing sentences on the run as a whole: measured RTTs, meanings of columns, clients, and loads
+    that are missing. `loaded` has the names of the pages with loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
@@ -183,7 +186,8 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield sentences on TFO at listeners of external servers, and a remedy if there were wrong responses."""
+    """Yield sentences on the use of TFO by listening sockets of external servers such as nginx. If servers
+    sent wrong responses (`other_answers`), first yield a sentence on the remedy."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"
@@ -216,7 +220,8 @@ def _clients_and_servers(experiment: Experiment) -> str:
 
 
 def certainty_lines(results: Results) -> Iterator[str]:
-    """Yield sentences on the noise floor, the precision and the outliers of a run, if these are known."""
+    """Yield sentences on the noise floor, the precision and the outliers of a run, as far as they are
+    known."""
     noisy = [cell for cell in results.cells if not (cell.deterministic or cell.varied)]
     controls = (one.improvement_ci95 for one in noisy if one.cell.arm.role is Role.CONTROL)
     if intervals := [interval for interval in controls if interval is not None]:

@@ -45,7 +45,8 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the texts of a cell's labels. The printed improvement follows labels in OF_PRINT."""
+    """Return the labels of one comparison with a published figure as texts, such as `agrees`. Labels in
+    OF_PRINT (faults of the source) are followed by the improvement as printed there."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -56,7 +57,8 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def published_grid(results: Results) -> Grid:
-    """Return a table of corrected published figures beside measured ones; no rows without published ones."""
+    """Return a table that compares corrected published load times and savings with the measured ones; without
+    rows if nothing is published for this experiment."""
     found = discrepancies(results)
     factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
     columns = (
@@ -105,8 +107,8 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences on the labels in `found`, on excessive savings, on different load times, and on known
-    differences of the source; empty if nothing is published."""
+    """Return sentences below the table of published figures: on its labels, on published savings that are too
+    large, on different load times, and on known faults of the source; empty if `found` is empty."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -126,7 +128,8 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return sentences on how many cells agree with published savings; empty if `found` is empty."""
+    """Return sentences on the number of measured savings that agree with the published ones, or differ from
+    them; empty if `found`, the list of comparisons with published figures, is empty."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""
@@ -141,8 +144,8 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on the NAMED largest published savings that exceed our upper bound or half of the
-    published page load time, the largest first."""
+    """Yield sentences on published savings that exceed our upper bound or half of the published page load
+    time: the NAMED largest, in descending order."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
@@ -160,8 +163,9 @@ def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """Return a sentence if the published times without TFO, or their growth with the RTT, differ from the
-    measured ones by more than OTHER_LOAD; otherwise an empty string."""
+    """Return a sentence if published load times of `page` without TFO, or their growth with the RTT, differ
+    from ours by more than a factor of OTHER_LOAD; otherwise empty. `slope` is (their growth, our growth) in
+    ms per ms."""
     parts = []
     of_page = [one.plt_ratio for one in found if one.comparison.page == page]
     ratios = [ratio for ratio in of_page if ratio is not None]

@@ -57,8 +57,8 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page. The first has the results, or with many certificate sizes the round trips
-    by size."""
+    """Return the tables of a page. The first shows load times and savings, or, in a run over many certificate
+    sizes, the round trips for each size."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]
@@ -66,7 +66,8 @@ def page_grids(results: Results, page: str) -> list[Grid]:
 
 
 def result_grid(results: Results, page: str) -> Grid:
-    """Return a table with a row for each comparison of a page: times, savings, evidence, number of loads."""
+    """Return the main table of a page, with a row for each combination of network and settings: page load
+    times with and without TFO, savings, connections with SYN data, and the number of valid loads."""
     grid = _results_of(results, [page])
     initiators = {"inferred": "all", "mixed": "some"}.get(results.pages[page].initiators)
     made = f"({initiators} request dependencies are inferred)" if initiators else ""
@@ -74,7 +75,8 @@ def result_grid(results: Results, page: str) -> Grid:
 
 
 def paper_grid(results: Results, pages: Sequence[str] = ()) -> Grid:
-    """Return one table of all pages or of the given pages, with a page column if there are several."""
+    """Return one table with the results of the given pages, by default all pages. It has a page column if
+    there are several."""
     title = results.experiment.title or "Page load time without and with TCP Fast Open"
     grid = replace(_results_of(results, pages or list(results.pages)), title=title, grouped=True)
     if len(results.pages) > 1:
@@ -133,8 +135,8 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of each cell's saving and upper bound, compared with the cell with the simplest first
-    flight. It has no rows if no saving is known."""
+    """Return a table of the saving and upper bound for each way to open connections (TLS session, with or
+    without TFO), compared with the simplest way. It has no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -173,8 +175,8 @@ def flight_grid(results: Results, page: str) -> Grid:
 
 
 def syn_grid(results: Results, page: str) -> Grid:
-    """Return a table that compares the bytes that a client sends first with the bytes that a SYN can hold. It
-    has no rows if both numbers are the same in all comparisons."""
+    """Return a table that compares the bytes that a client sends first on a connection to `page` with the
+    bytes that a SYN can hold. It has no rows if both numbers never vary."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -202,7 +204,8 @@ def syn_grid(results: Results, page: str) -> Grid:
 
 
 def level_grid(results: Results, page: str) -> Grid:
-    """Return a table of round trips to the first byte by certificate size; no rows if there are few sizes."""
+    """Return a table of the round trips until the first byte of the response for each range of certificate
+    sizes. It has no rows if the run has too few sizes."""
     factors, arms = results.factors, results.experiment.arms
     others = [factor for factor in factors.varying if factor.name != "chain_bytes"]
     rows = tuple(
@@ -225,7 +228,8 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return each level's round trips and, but for the last, its largest size: `3.000 (14,151), 4.000`."""
+    """Return the round trips until the first byte as text, such as `3.000 (14,151), 4.000`: three for
+    certificates of up to 14,151 bytes, and four for larger ones."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -240,12 +244,14 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Yield `entry(cell)` for each arm, or a hyphen for an arm without a cell, such as TFO over QUIC."""
+    """Yield a table entry, `entry(result)`, for each name of an arm (`off`, `cold`, `warm`). Yield a hyphen
+    if `of_arm` has no result for the name, as with TFO over QUIC."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of a saving's interval or range of samples, such as `95 %`; empty without either."""
+    """Return the level of the interval in which the saving of `result` lies, or the share of samples that the
+    range includes, as text such as `95 %`; empty if neither is known."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -253,7 +259,7 @@ def spread_of(result: CellResult) -> str:
 
 
 def column_notes(results: Results) -> Iterator[str]:
-    """Yield sentences on the meanings of the columns in `result_grid`."""
+    """Yield sentences that explain the columns of the main results table (`result_grid`)."""
     cells, arms, setups = results.cells, treatments_of(results.experiment.arms), results.experiment.setups
     stored = {"warm": ", with stored cookies"}
     visits = [f"{arm.name}: {arm.visit.partition(' (')[0]}{stored.get(arm.name, '')}" for arm in arms]
@@ -275,7 +281,8 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the end of the sentence on savings: a clause on the intervals in brackets; empty without any."""
+    """Return the end of the sentence that explains savings, a clause on the intervals in brackets such as `,
+    with its 95 % interval`; empty if there are none."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -284,7 +291,8 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note if intervals in brackets are missing, or are ranges of samples; otherwise empty."""
+    """Return a note on the savings in a table if some lack confidence intervals, or if brackets show ranges
+    of samples; otherwise an empty string."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -305,8 +313,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid:
-    """Return a table of the correlations of each cell's saving with the sampled inputs. Cells with too few
-    samples are left out."""
+    """Return a table of the correlations between the sampled uncertain inputs and the saving, with a row for
+    each page, network and arm (use of TFO). Rows with too few samples are left out."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -334,7 +342,8 @@ def sensitivity_grid(results: Results) -> Grid:
 
 
 def path_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the mean critical path of each cell, in milliseconds."""
+    """Return a table of the mean critical path of page loads, split into kinds of waiting in milliseconds,
+    with a row for each page, network and arm (use of TFO)."""
     rows = [
         (
             *entries(page, place.name, arm),
@@ -353,7 +362,8 @@ def path_grid(analysis: RunAnalysis) -> Grid:
 
 
 def cold_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the shares of handshakes in request times, a row for each network and setup."""
+    """Return a table of the share that handshakes have in the time of requests, with a row for each network
+    and setting."""
     rows = []
     for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
@@ -372,7 +382,8 @@ def cold_grid(analysis: RunAnalysis) -> Grid:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """Return a table of each cell's evidence: SYN data, RTT, retransmissions, outliers and valid loads."""
+    """Return a table that helps to judge measurements: SYN data, measured RTT, retransmissions, outliers and
+    valid loads, with a row for each page, network and arm (use of TFO)."""
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
@@ -404,7 +415,8 @@ def evidence_grid(results: Results) -> Grid:
 
 
 def invalid_grid(results: Results) -> Grid:
-    """Return a table of the reasons for invalid loads and for repeated attempts."""
+    """Return a table that counts invalid loads and repeated attempts by reason, with an example of each
+    reason."""
     rows = [
         (*_key_entries(results, result), *entries(what, str(one.loads), one.kind, one.example))
         for result in results.cells
@@ -416,7 +428,8 @@ def invalid_grid(results: Results) -> Grid:
 
 
 def cells_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table with a row for each cell: the values of `flat_cells`, then the critical path."""
+    """Return a table of all values for programs, with a row for each cell (page, network, settings and use of
+    TFO): the values of `flat_cells`, then the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
         path = analysis.attribution.breakdowns.get(result.cell.index)
@@ -433,7 +446,8 @@ def cells_grid(analysis: RunAnalysis) -> Grid:
 
 
 def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Grid]:
-    """Yield every table in order. For a paper or a corpus, the results of all pages are one table."""
+    """Yield every table of a report in order. The results are one table for each page, but a single table for
+    a paper (`for_paper`) or a large corpus of pages."""
     results = analysis.results
     yield from corpus_grids(results)
     if results.distributions or for_paper:
@@ -444,7 +458,8 @@ def all_grids(analysis: RunAnalysis, *, for_paper: bool = False) -> Iterator[Gri
 
 
 def detail_grids(analysis: RunAnalysis) -> list[Grid]:
-    """Return the tables with details of the results; tables without rows are left out."""
+    """Return the detail tables of a report, such as critical paths and invalid loads. Tables without rows are
+    left out."""
     results = analysis.results
     made = (
         *(flight_grid(results, page) for page in results.pages),
@@ -467,7 +482,8 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Return a cell's saving as `+3.1`, with its interval `[3.0, 3.3]` unless loads are deterministic."""
+    """Return a table entry with a saving in percent such as `+3.1` and its interval such as `[3.0, 3.3]`.
+    Deterministic loads have no interval. Savings below `smallest` count as no effect."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""
@@ -480,8 +496,8 @@ def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
 
 
 def fixed_rates(results: Results) -> str:
-    """Return the rates that all rows share as text: `4 Mbit/s down, 256 kbit/s up`. If every network has a
-    name, return each name with its rates."""
+    """Return the link rates that all table rows share as text, such as `4 Mbit/s down, 256 kbit/s up`. If
+    every network has a name, return each name with its rates."""
     networks = results.experiment.networks
     if all_named(networks):
         named = {name_of(network): _rates(network, ("down", "up")) for network in networks}

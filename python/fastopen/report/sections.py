@@ -25,12 +25,14 @@ NAMED_PAGES: Final = 4
 
 
 def part_html(part: Part, analysis: RunAnalysis) -> Markup:
-    """Return the HTML of one section of a report; empty if the run has nothing to report in it."""
+    """Return the HTML of one section (`part`, such as `method`) of the report of a run; empty if the run has
+    nothing to report in this section."""
     return _rendered(part, _CONTENT[part](analysis))
 
 
 def verdict_html(results: Results) -> Markup:
-    """Return the section with the verdict. It needs no records of loads, so it can be shown before others."""
+    """Return the HTML of the section with the verdict. Unlike other sections, it does not need the records of
+    loads, so it can be shown first."""
     return _rendered("verdict", {"summary": summarise_run(results)})
 
 
@@ -96,7 +98,8 @@ _CONTENT: Final[dict[Part, Callable[[RunAnalysis], dict[str, Any] | None]]] = {
 
 
 def subject(results: Results) -> str:
-    """Return a line on pages, networks and clients: `wikipedia-2018; RTT 20 ms, 20 Mbit/s down; chromium`."""
+    """Return a line that describes the pages, networks and clients of a run, such as `wikipedia-2018; RTT 20
+    ms, 20 Mbit/s down; chromium`."""
     pages, experiment = list(results.pages), results.experiment
     rtts = dict.fromkeys(f"{network.rtt_us / 1000:g}" for network in experiment.networks)
     rates = fixed_rates(results)
@@ -111,5 +114,6 @@ def subject(results: Results) -> str:
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
-    """Return a figure for templates, with its SVG drawing for print and for readers without scripts."""
+    """Return template variables for a figure: `figure`, and `svg`, its drawing for print and for browsers
+    without scripts."""
     return {"figure": figure, "svg": Markup(inline_svg(figure, figure.name))}  # noqa: S704  # vl-convert escapes

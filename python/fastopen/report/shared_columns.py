@@ -10,20 +10,23 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: Point) -> Entry:
-    """Return an entry with a factor's value, and with a phrase for subtitles if all rows share the value."""
+    """Return a table entry with the value that a setting (factor) has at `point`, a combination of settings.
+    The entry also has a phrase for the table's subtitle, used if all rows share the value."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 
 def known(value: float | None, text: Callable[[float], str] = "{:.1f}".format, tone: Tone = "") -> Entry:
-    """Return an entry with the formatted `value`, or with a hyphen if it is None."""
+    """Return a table entry with `value`, formatted by `text`, or with a hyphen if it is None."""
     return Entry(MISSING) if value is None else Entry(text(value), tone, value=value)
 
 
 def time_in(unit: str, milliseconds: float | None) -> Entry:
-    """Return an entry with a time in `unit`, `s` (1.648) or `ms` (63.4); with a hyphen if it is None."""
+    """Return a table entry with a time in `unit`, which is `s` (shown as 1.648) or `ms` (63.4); with a hyphen
+    if the time is None."""
     return known(milliseconds, lambda ms: f"{ms / 1000:.3f}" if unit == "s" else f"{ms:.1f}")
 
 
 def cell_columns(*figures: str) -> tuple[Column, ...]:
-    """Return the columns of a table with a row for each cell: page, network and arm, then the figures."""
+    """Return the columns of a table: page, network and arm (use of TFO), then a column for each heading in
+    `figures`."""
     return (*keys("page", "network", "arm"), *map(Column, map(str, figures)))

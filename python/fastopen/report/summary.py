@@ -37,7 +37,8 @@ COUNTED: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict in a few words, its tone (`good`, `bad`, `quiet`), supporting sentences, and figures."""
+    """The summary of a run: the verdict on TFO as a headline, its tone (`good`, `bad`, `quiet`), supporting
+    sentences, and key figures."""
 
     headline: str
     tone: str
@@ -47,7 +48,8 @@ class Summary:
 
 
 def summarise_run(results: Results) -> Summary:
-    """Summarise the run over all pages and networks. Verdict and tiles are about the preferred treatment."""
+    """Summarise the run over all pages and networks. The verdict and the figures are about loads with warm
+    TFO cookies, or with cold ones if the run has no warm ones."""
     arms = treatments_of(results.experiment.arms)
     verdict = headline(results, results.cells)
     published = agreement(discrepancies(results))
@@ -71,7 +73,8 @@ def summarise_run(results: Results) -> Summary:
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings of a page that the summary of the run does not state."""
+    """Yield the findings (sentences of a report) on a page that the summary of the run does not state
+    already."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one
@@ -86,7 +89,8 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on an arm's median saving over these cells. With `named`, name the middle pages."""
+    """Return a sentence on the median saving with the TFO cookies of `arm` over these cells (each a page on
+    one network with one setting). With `named`, also name the pages with middle savings."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -105,8 +109,8 @@ def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *,
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map the name of each cell to its saving in percent, which must be known. The name is the page, and
-    network and setup if these vary between the cells."""
+    """Map the name of each cell to its saving in percent. The name is the page, followed by network and
+    settings if these vary, such as `wiki at 20 ms`. All savings must be known."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
         cell.cell.page + ("" if one_place else f" {results.factors.where(cell.cell)}"): (
@@ -117,7 +121,8 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
-    """Return a sentence on how many connections of these cells had data in the SYN; empty without any."""
+    """Return a sentence that counts the connections whose SYN delivered data, and states if TFO was active;
+    empty if there are no connections. `cells` are results for one kind of TFO cookies."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:
@@ -129,8 +134,9 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Return the summary's key figures as texts, by label. Savings are left out unless `one_question`: if all
-    cells are in one group of `questions_of`."""
+    """Map labels to the key figures of the summary, as texts. `one_question` is True if a single verdict
+    covers the run; otherwise, savings are left out, because they would mix HTTP versions or other
+    settings."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

@@ -15,27 +15,29 @@ HERE: Final = "fastopen.report"
 
 
 def policy(*scripts: str) -> str:
-    """Return a Content-Security-Policy that allows only these scripts and no requests."""
+    """Return a Content-Security-Policy that allows only the inline scripts with these texts, and no network
+    requests."""
     digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}"
 
 
 def asset(name: str, package: str = HERE) -> str:
-    """Return the text of a file in the package's `assets/`."""
+    """Return the text of the file `name` in the folder `assets/` of a Python package."""
     return (resources.files(package) / "assets" / name).read_text(encoding="utf-8")
 
 
 def whole_page(template: str, *scripts: str, **content: Any) -> str:
-    """Return an HTML page from a template, with the style sheet and a policy that allows only `scripts`."""
+    """Render a template of the `assets` folder as an HTML page with these variables (`content`), the style
+    sheet, and a Content-Security-Policy that allows only the texts in `scripts` as inline scripts."""
     style = Markup(asset("report.css"))  # noqa: S704  # a packaged file
     return environment().get_template(template).render(style=style, policy=policy(*scripts), **content)
 
 
 @cache
 def environment(package: str = HERE) -> Environment:
-    """Return the Jinja2 environment for templates of `package`, which can include templates of the report. An
-    undefined name in a template is an error."""
+    """Return the Jinja2 environment for the templates in `assets/` of `package`. They can include templates
+    of fastopen.report. An undefined name in a template is an error."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(one, "assets") for one in (package, HERE)]),
         autoescape=True,

@@ -21,8 +21,8 @@ PLAIN: Final = "-|"
 
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield lines for a terminal with `width` columns: a heading for each page with valid loads, and for each
-    of its cells a bar from 0 to the median PLT."""
+    """Yield a bar chart of page load times as lines for a terminal with `width` columns: a heading for each
+    page with valid loads, then a bar for each network, setting and use of TFO, from 0 to the median time."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
@@ -52,7 +52,8 @@ def _lines_of_page(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return a cell's median PLT and, if known, saving as text; a hyphen without valid loads."""
+    """Return the text beside a bar: the median page load time and, if known, the saving; a hyphen if no load
+    was valid."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"
@@ -60,8 +61,8 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar of `room` characters, each two columns of dots wide, from 0 at the left to `longest_ms` at
-    the right. It ends at the median, and each load has a mark."""
+    """Return a bar of `room` characters, as text that `encoding` can represent. The bar begins at 0 and ends
+    at the median page load time, and each load has a mark. The full width stands for `longest_ms`."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

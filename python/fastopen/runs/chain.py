@@ -18,7 +18,7 @@ RESOLVERS: Final = frozenset({"198.19.255.53", "2001:2:0:19::ff35"})
 
 
 def tcp_handshake(connection: Connection) -> Span | None:
-    """Return the time span of a connection's TCP handshake; None if the client did not wait for one."""
+    """Return start and end (ns) of a connection's TCP handshake; None if the client did not wait for one."""
     if connection.handshake_us is None:
         return None
     return (connection.opened_ns, connection.opened_ns + connection.handshake_us * 1000)
@@ -27,11 +27,12 @@ def tcp_handshake(connection: Connection) -> Span | None:
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
     """Return the longest sum of handshake times over all chains of waiting requests, in nanoseconds.
 
-    A request can wait for its initiator, and for a handshake in progress on any connection to its origin
-    (late binding). If its connection carries one request at a time, it can wait for the previous request. On
-    a new connection, it can wait for the request whose end made room for this connection, and then for the
-    handshake. Times include queueing on the link, so on a busy link they exceed the round trips. For a load
-    that only the origins recorded, return the total time with any handshake in progress."""
+    `handshake` returns the time span of a connection's handshake. A request can wait for its initiator, and
+    for a handshake in progress on any connection to its origin (late binding). If its connection carries one
+    request at a time, it can wait for the previous request. On a new connection, it can wait for the request
+    whose end made room for this connection, and then for the handshake. Times include queueing on the link,
+    so on a busy link they exceed the round trips. For a load that only the origins recorded, return the total
+    time with any handshake in progress."""
     if record.seen_at == "origins":  # without the dependencies of requests
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
@@ -65,7 +66,8 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
 
 
 class Carriers:
-    """The connection and the name lookup that each request of a load used."""
+    """The connection and the name lookup of each request in a page load, for the computation of handshake
+    chains."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -74,15 +76,16 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the time at which a request's connection was opened; None without a connection, or if the
-        connection is HTTP/1 and an earlier request opened it."""
+        """Return the time (ns) at which the request's connection was opened. Return None without a
+        connection, and for HTTP/1 if an earlier request opened it."""
         carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
         return request.connect_start_ns
 
     def lookup(self, request: Request) -> Span | None:
-        """Return the time span of the name lookup that delayed a request's new connection, or None."""
+        """Return start and end (ns) of the name lookup for the request's new connection; None if no lookup
+        delayed it."""
         opened_ns, carrier = self.opened_ns(request), self._of.get(request.connection)
         span = None if carrier is None else self._lookups.get(carrier.host)
         if span is None or opened_ns is None or not (request.queued_ns or 0) < span[1] <= opened_ns:
@@ -91,7 +94,7 @@ class Carriers:
 
 
 class Handshakes:
-    """The time spans of a load's handshakes, by connection and by origin."""
+    """The time spans of the handshakes in a page load, by connection and by origin."""
 
     def __init__(self, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> None:
         self._of: dict[int, Span] = {}
@@ -103,19 +106,21 @@ class Handshakes:
                 self._to[connection.host, connection.port].append(span)
 
     def resolver_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return the total duration of handshakes with the resolver between `since_ns` and `until_ns`."""
+        """Return the total time in ns between `since_ns` and `until_ns` in which a handshake with the DNS
+        resolver was in progress."""
         spans = [span for (host, _), spans in self._to.items() if host in RESOLVERS for span in spans]
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return how long a connection's own handshake lasted after `since_ns`; 0 without a handshake."""
+        """Return the time in ns for which the handshake of the connection with this id went on after
+        `since_ns`; 0 if it had no handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans of all handshakes with a connection's origin, cut to the time between
-        `since_ns` and `until_ns`. Handshakes of other connections count, because with late binding, a request
-        may wait for any of them."""
+        """Return the time spans of all handshakes with the origin of this connection (an id), cut to the time
+        from `since_ns` to `until_ns`. Handshakes of other connections to the origin count, because with late
+        binding, a request may wait for any of them."""
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]

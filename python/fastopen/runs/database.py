@@ -27,7 +27,8 @@ WITHOUT_JOURNAL: Final = "PRAGMA journal_mode = MEMORY"
 
 
 def holds_run(folder: Path) -> bool:
-    """Return True if the folder holds a run, even a damaged one; False if the folder cannot be read."""
+    """Return True if the folder contains the database of a run, even a damaged one; False if not, or if the
+    folder cannot be read."""
     try:
         return (folder / FILE).exists()
     except OSError:
@@ -35,7 +36,8 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError."""
+    """Return True if the path is a regular file that begins like an SQLite database. Raises InputError if it
+    cannot be read."""
     try:
         if not path.is_file():
             return False
@@ -48,8 +50,9 @@ def is_database(path: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create a run's file, whose content `fill` writes. Return a connection for writing and the folder's
-    lock. Raises InputError if the folder is in use, and MachineError if it cannot be written."""
+    """Create the database file of a new run in `folder`; `fill` writes its content. Return a connection for
+    writing and the lock of the folder. Raises InputError if the folder is in use, and MachineError if it
+    cannot be written."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +74,8 @@ def create(
 
 
 def _check_usable(folder: Path) -> None:
-    """Raise InputError if a locked folder holds a run or the user's files, or is not writable."""
+    """Raise InputError if a new run cannot be created in this folder: it holds a run or other files, or is
+    not writable. The caller has locked the folder."""
     if holds_run(folder):
         raise InputError("another process started a run there", str(folder), "repeat this command")
     # A merge copies packets before the run's file has its final name.
@@ -84,8 +88,8 @@ def _check_usable(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of an unfinished run. Packets are removed first, because without the file UNFINISHED,
-    they would count as the user's files."""
+    """Remove the files of a run whose creation was not completed. Packets are removed first, because without
+    the file UNFINISHED, they would count as the user's files."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -93,7 +97,8 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Create the tables of a new database, mark it as a run, and call `fill` to write the content."""
+    """Create the tables in a new database, mark it as a fastopen run, and call `fill` to write the
+    content."""
     database.executescript(
         f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
     )
@@ -102,7 +107,8 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
-    """Open a run read-only, with limits on the cost of queries. Raises InputError if that fails."""
+    """Open the database of a run read-only. Return the connection, and limits on the cost of queries. Raises
+    InputError if the file is no readable run."""
     path = folder / FILE
     try:
         # Refuse other kinds of files: SQLite would wait for ever when it opens a pipe.
@@ -128,7 +134,8 @@ def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """Check the whole file of a run, and open it for writing. Raises InputError if it is damaged."""
+    """Check the whole database file of a run for damage, and open it for writing. Raises InputError if it is
+    damaged."""
     checked, limits = open_for_reading(folder)
     with closing(checked):
         ((result,),) = limits.rows("PRAGMA quick_check(1)")
@@ -139,7 +146,8 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(place: str) -> Iterator[None]:
-    """Convert SQLite's errors on reading a damaged file into InputError."""
+    """In a `with` block, convert SQLite's errors on reading a damaged file into InputError. `place` is the
+    path for the message."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -148,7 +156,8 @@ def reading(place: str) -> Iterator[None]:
 
 @contextmanager
 def writing(place: str) -> Iterator[None]:
-    """Convert SQLite's errors on writing into MachineError (unwritable file) or InputError (damaged file)."""
+    """In a `with` block, convert SQLite's errors on writing into MachineError (unwritable file) or InputError
+    (damaged file). `place` is the path for the message."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -160,10 +169,11 @@ def writing(place: str) -> Iterator[None]:
 
 
 class FolderLock(Closing):
-    """A lock on a folder, as a context manager. The kernel frees the lock when the process ends."""
+    """An exclusive lock on a run's folder, for use in a `with` statement. The kernel frees it when the
+    process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Acquire the lock. Raises InputError if another process holds it."""
+        """Acquire the lock. Raises InputError if another process (or another FolderLock) holds it."""
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +186,7 @@ class FolderLock(Closing):
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return True if a process holds the folder's lock."""
+    """Return True if a process holds the lock on the run's folder, and so may write the run."""
     try:
         FolderLock(folder).close()
     except InputError:
@@ -185,7 +195,8 @@ def is_being_written(folder: Path) -> bool:
 
 
 def check_in_place(folder: Path, opened: os.stat_result) -> None:
-    """Raise MachineError if a run's file was moved or removed since it was `opened`: writes would be lost."""
+    """Raise MachineError if the run's file was moved or removed, because writes would be lost. `opened` is
+    the status of the file when it was opened."""
     with suppress(OSError):
         if os.path.samestat((folder / FILE).stat(), opened):
             return
@@ -219,7 +230,8 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the file with a write-ahead log. Each commit appends to the log, and survives a killed process."""
+    """Open the run's database with a write-ahead log. Each commit appends to the log, so it survives if the
+    process is killed."""
     with writing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")

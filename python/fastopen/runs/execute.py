@@ -34,8 +34,8 @@ _Place = tuple[str, int]
 
 @dataclass
 class RunOutcome:
-    """The result of executing a run: the reason for an early stop, the faults of jobs, the number of captured
-    packets that were dropped, and the duration."""
+    """The result of executing a run: the reason for an early stop, the faults of emulated networks, the
+    number of captured packets that were dropped, and the duration."""
 
     interrupted: bool = False
     out_of_time: bool = False
@@ -52,7 +52,8 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """The state of an execution after an event. All attempts of a load count as one load."""
+    """The progress of a run after an event: the jobs that are running, and the numbers of loads. Repeated
+    attempts at a load count as one load."""
 
     running: tuple[str, ...]
     """The ids of the jobs that are running."""
@@ -68,14 +69,15 @@ class RunProgress:
     """Loads of this round that are still to be reported."""
 
     def counts(self) -> str:
-        """Return the counts as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
+        """Return the numbers of loads as text, such as `90 of 360 loads, 3 repeated, 8 invalid`."""
         again = f", {self.again} repeated" if self.again else ""
         invalid = f", {self.invalid} invalid" if self.invalid else ""
         return f"{self.done} of {self.asked} loads{again}{invalid}"
 
 
 class TimeLimit:
-    """A time limit in seconds, counted from its creation. It limits the repeats that a run executes."""
+    """A time limit for a run in seconds, counted from its creation. The run executes as many repeats as
+    fit."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -83,8 +85,9 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield the jobs in rounds while there is time for another round. The first round is the first repeat
-        of every job. Each later round has as many repeats as keep `at_once` worlds busy."""
+        """Yield jobs (loads that run in one emulated network) in rounds, until the time left is too short for
+        another round. The first round is the first repeat of every job. Each later round has as many repeats
+        as keep `at_once` emulated networks busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -119,14 +122,16 @@ def execute(
     watched: Watched = NOTHING_ELSE,
     limit: TimeLimit | None = None,
 ) -> RunOutcome:
-    """Run the loads of the plan that the store lacks. `engine` is one engine, or maps names to engines.
+    """Run those loads of the plan that are not yet in `store`. `engine` is one engine, or maps names to
+    engines.
 
     Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
-    ATTEMPTS_BY_KIND allows. `more_jobs` is then called for additional jobs until it returns none. On
-    KeyboardInterrupt, the run stops, keeps the finished loads and returns. Without `keep_going`, the run also
-    stops if the first INVALID_ALIKE loads of an arm are invalid for the same reason. If the machine is the
-    reason, the run stops only after ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load.
-    With `limit`, only the repeats for which there is time are run, and `more_jobs` is not called.
+    ATTEMPTS_BY_KIND allows. `more_jobs` is then called for additional jobs until it returns none. `watch` is
+    called after each event. On KeyboardInterrupt, the run stops, keeps the finished loads and returns.
+    Without `keep_going`, the run also stops if the first INVALID_ALIKE loads without TFO, or with one kind of
+    TFO cookies, are invalid for the same reason. If the machine is the reason, the run stops only after
+    ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load. With `limit`, only the repeats
+    for which there is time are run, and `more_jobs` is not called.
 
     Raises the errors of the engine (InputError, MachineError). All finished loads are kept."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
@@ -165,12 +170,14 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """An error that stops a run, because all loads of an arm are invalid for the reason in its text."""
+    """An error that stops a run, because all loads without TFO, or with one kind of TFO cookies, are invalid
+    for the same reason, which is the error's text."""
 
 
 @dataclass
 class _Execution:
-    """One execution of a run: its settings, the counts of its events so far, and the loop over its jobs."""
+    """The state of executing a run: its settings, the counts of finished and invalid loads, and the running
+    jobs."""
 
     engine: Engines
     bodies: Bodies
@@ -196,7 +203,8 @@ class _Execution:
         return grouped((fault, job) for job, fault in self._faults.items() if fault is not None)
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
-        """Return the number of worlds that every engine of these jobs can run at once; 1 without jobs."""
+        """Return the number of emulated networks that each engine needed for these jobs can run at once; 1
+        without jobs."""
         names = {planned.comparison.engine for planned in jobs}
         return min((self._of_name(name).parallel for name in names), default=1)
 
@@ -204,8 +212,8 @@ class _Execution:
         return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
     def run(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Run the pending loads of the jobs. Then repeat the loads that the machine disturbed, in rounds.
-        Return early when `limit` is over."""
+        """Run those loads of the jobs that are not done. Then repeat, in rounds, the loads that the machine
+        disturbed. Return early when `limit` is over."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS_BY_KIND.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)
@@ -222,7 +230,8 @@ class _Execution:
                         return
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Run the jobs on one engine after another. Closing the generator ends the running engine."""
+        """Run the jobs on one engine after another, and yield the engine's events. Closing the generator
+        stops the engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
@@ -262,7 +271,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Raise _HopelessError if an arm's first loads are invalid for one reason on all pages and setups."""
+        """Record a finished load. Raise _HopelessError if the first loads without TFO, or with one kind of
+        TFO cookies, are all invalid for the same reason, on all pages and with all settings."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None
@@ -290,7 +300,8 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs that have pending loads, with only these loads and with the settings of `watched`."""
+    """Return the jobs with loads to be run (`pending` maps jobs to load ids), reduced to these loads.
+    `watched` is added to each job: the additional data to keep, such as packets."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -19,7 +19,7 @@ def _moment(text: str) -> str:
 
 
 class Facts(BaseModel):
-    """A document whose declared keys are validated. Other keys are allowed."""
+    """A stored JSON document. The keys that a subclass declares are validated, and others are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
@@ -40,7 +40,8 @@ class Until(Part):
 
 
 class Watched(Part):
-    """The data to keep of each load in addition to its record. The fields are keys of a job."""
+    """The data to keep of each load (packets, TCP trace) in addition to its record. The field names are those
+    of a job."""
 
     packets: bool = False
     tcp_trace: bool = False
@@ -64,7 +65,8 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return facts about this machine and the programs as JSON values. `parallel`: worlds at once."""
+    """Return facts about this machine and the program versions as JSON values. `parallel` is the number of
+    emulated networks that run at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -68,7 +68,7 @@ TABLES: Final[dict[str, dict[str, Kind]]] = {
 
 
 class Flattener:
-    """A converter of the loads of one run into rows of TABLES."""
+    """A converter of one run's loads into rows of flat tables (TABLES), for export as CSV or Parquet."""
 
     def __init__(self, run: RunReader) -> None:
         self.experiment, self.cells, self.pages = run.experiment(), run.cells(), run.pages()

@@ -27,7 +27,8 @@ REPORTS: Final = re.compile(rf"{re.escape(REPORT)}|[\w.-]+-explained\.html")
 
 
 def runs_folder() -> Path:
-    """Return the folder that FASTOPEN_RUNS names, or fastopen/runs in the user's XDG state folder."""
+    """Return the folder that contains the folders of all runs: the one in the variable FASTOPEN_RUNS, else
+    fastopen/runs in the user's XDG state folder."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -46,7 +47,8 @@ def new_run_folder(name: str) -> Path:
 
 
 def find_run(text: str | Path) -> Path:
-    """Return the folder of the run named `text` or `last`, or the path `text`. Raises InputError."""
+    """Return the folder of a run. `text` is its name, `last` for the newest run, or a path, which is returned
+    unchanged. Raises InputError if no run has this name."""
     path = Path(text)
     try:
         is_path = path.exists() or path.is_absolute() or len(path.parts) != 1
@@ -65,7 +67,8 @@ def find_run(text: str | Path) -> Path:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Return the folder if it holds a run, otherwise the folders in it that hold a run and are not hidden."""
+    """Return [folder] if the folder itself holds a run, otherwise the subfolders that hold a run and are not
+    hidden."""
     if holds_run(folder):
         return [folder]
     if not folder.is_dir():
@@ -75,7 +78,8 @@ def run_folders(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of a list of runs. For an unreadable run, `status` is the reason, and the rest is empty."""
+    """A run as shown in the list of runs. For an unreadable run, `status` is the reason, and later fields are
+    empty."""
 
     folder: Path
     status: str
@@ -95,7 +99,8 @@ class RunSummary:
 
 
 def list_runs(folder: Path) -> Iterator[RunSummary]:
-    """Yield a summary of every run in a folder, the oldest first. Unreadable runs come last."""
+    """Yield a summary of every run in the subfolders of `folder`, the oldest first. Unreadable runs come
+    last."""
     found = [summary_of(one) for one in run_folders(folder)]
     yield from sorted(found, key=lambda run: (not run.started, run.started))
 
@@ -126,7 +131,8 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """Return the settings that vary, with their values, such as `initial window 4, 10` or `loss 0, 1 %`."""
+    """Return the settings that vary in an experiment, except RTT and client, with their values, such as
+    `initial window 4, 10` or `loss 0, 1 %`."""
     factors = varying_factors(experiment)
     points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(
@@ -165,7 +171,7 @@ def remove_run(folder: Path) -> int:
 
 
 def _is_of_run(path: Path, folder: Path) -> bool:
-    """Return True if fastopen writes a file of this name in the folder of a run."""
+    """Return True if fastopen itself writes a file of this name into the run's folder."""
     inside = path.relative_to(folder)
     if len(inside.parts) == 1:
         return OWN_FILES.fullmatch(path.name) is not None or REPORTS.fullmatch(path.name) is not None

@@ -18,7 +18,8 @@ from fastopen.runs.schema import FILE
 
 
 def damaged(fault: object, place: str) -> InputError:
-    """Return the error for a run's file with content that fastopen never writes."""
+    """Return the error to raise if a run's file has content that fastopen never writes. `fault` describes the
+    content, and `place` is the path."""
     return InputError(f"damaged: {fault}", place, "run the experiment again, or restore a backup")
 
 
@@ -42,10 +43,12 @@ MAX_EXCESS_BYTES: Final = 256 * 2**20
 
 
 class Limits:
-    """Limits on the cost of reading one open run."""
+    """Limits on the time and memory that reading a run may take, since its file may be damaged or
+    malicious."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        """Set limits on a database, and let signals interrupt its long queries."""
+        """Set limits on an open run's database. From then on, signals such as Ctrl-C interrupt its long
+        queries."""
         self._database = database
         self._folder = folder
         self._size = 0
@@ -60,7 +63,8 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. A `lookup`, for one load or job, gets fewer steps. Raises InputError."""
+        """Yield the rows of a query. `lookup` marks a query for one load or job, which may take less time.
+        Raises InputError if the query exceeds the limits or the file is damaged."""
         if not lookup:
             self._size = self._size_now()
         # If queries are nested, the limit of the outer query stays, because it is larger.
@@ -86,7 +90,8 @@ class Limits:
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _size_now(self) -> int:
-        """Return the current size in bytes of the run's file and its log. Both may grow."""
+        """Return the current size in bytes of the run's database file and its write-ahead log. Both may
+        grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):
@@ -97,7 +102,8 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the text of a record. Raises InputError if the record is damaged or too large."""
+        """Decompress the stored record of a load or world. Raises InputError if the record is damaged or too
+        large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

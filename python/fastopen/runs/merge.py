@@ -47,7 +47,8 @@ _CACHE: Final = "PRAGMA cache_size = -65536"
 
 @dataclass(frozen=True)
 class Merged:
-    """The outcome of a merge: the new run's folder, and which loads it has, lacks or found twice."""
+    """The result of merging runs: the folder of the new run, and descriptions of loads that are missing or
+    were in several runs."""
 
     folder: Path
     asked: int
@@ -60,11 +61,12 @@ class Merged:
 
 
 def merge(folders: Sequence[Path], output: Path) -> Merged:
-    """Merge the runs in `folders` into a run in a new folder.
+    """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
+    folder `output`.
 
-    A load in several runs is taken from the first run in which it is settled (valid, or not to be repeated),
-    else from the first run that has it. Raises InputError if a folder holds no run of the same experiment, or
-    if runs differ in facts that must be equal. Raises MachineError if the new run cannot be written."""
+    If several runs have a load, it is taken from the first run in which it needs no repeat, else from the
+    first run that has it. Raises InputError if a folder holds no run of the same experiment, or if runs
+    differ in facts that must be equal. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
     with closing(RunStore.open(folders[0])) as first:
@@ -80,7 +82,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs to merge, as it was when its loads were chosen."""
+    """One of the runs to merge, with its state at the time when `_Merging.add` chose its loads."""
 
     folder: Path
     shard: Shard | None
@@ -98,7 +100,8 @@ class _Part:
 
 
 class _Merging:
-    """A merge in progress: `add` each part, then `write` the run. Only one part is open at a time."""
+    """A merge of runs: `add` each run to merge, then `write` the new run. Only one of the runs is open at a
+    time."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -111,7 +114,8 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:
-        """Check a part, and choose the loads that the merged run takes from it instead of earlier parts."""
+        """Check that a run can be merged. Choose the loads that the merged run takes from it instead of from
+        runs added before."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -183,9 +187,10 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the loads that the merged run takes from a part, and the worlds and faults of their jobs.
+        """Copy the loads that the merged run takes from `part`, with the records of the emulated networks in
+        which they ran. `run` is the open run of `part`, and `of_job` maps job ids to row numbers.
 
-        Raises InputError if a load in virtual time differs from the same load in another part."""
+        Raises InputError if a load in virtual time differs from the same load in another run."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
@@ -246,7 +251,8 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if two parts ran with different world programs or kernels of the virtual engine."""
+    """Raise InputError if two runs to merge used different builds of the program that emulates networks, or
+    different kernels of the virtual engine."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

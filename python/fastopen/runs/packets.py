@@ -14,7 +14,8 @@ MAX_BYTES: Final = 256 * 2**20
 
 
 def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> None:
-    """Write the packets of a load into its run's folder. Raises MachineError if the write fails."""
+    """Write the packets of a load (a pcapng file) into the run's folder. `number` is the load's row number.
+    Raises MachineError if the write fails."""
     folder = run / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -25,7 +26,8 @@ def keep_packets(run: Path, number: int, job: str, load: str, pcapng: bytes) -> 
 
 
 def kept_packets(run: Path, row: LoadRow) -> Path | None:
-    """Return the file of a load's packets; None if it is missing, a link to another folder, or too large."""
+    """Return the path of the file with a load's packets. Return None if it is missing, a link to another
+    folder, or too large."""
     path = run / FOLDER / packets_name(row)
     if not path.is_file() or path.resolve() != run.resolve() / FOLDER / path.name:
         return None

@@ -45,10 +45,11 @@ WHERE (page, network, setup, engine) NOT IN (SELECT page, network, setup, engine
 
 
 class RunReader(Closing):
-    """A run that is open for reading. Every method raises InputError if the run's file is damaged."""
+    """A run (an executed experiment, kept as an SQLite file) that is open for reading. Every method raises
+    InputError if the file is damaged."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path | None) -> None:
-        """Read a run from an open database. `folder` is None for a run in memory."""
+        """Read a run from an open database. `folder` is the run's folder, or None for a run in memory."""
         self._database = database
         self.folder = folder
         self.place = "memory" if folder is None else str(folder)
@@ -73,14 +74,16 @@ class RunReader(Closing):
 
     @property
     def status(self) -> str:
-        """Return `running`, `finished`, `interrupted`, `stopped` (by an error or a kill) or `out of time`."""
+        """Return the state of the run: `running`, `finished`, `interrupted`, `stopped` (by an error or a
+        kill) or `out of time` (the time limit left some loads of the first repeat)."""
         status = str(self._fact("status"))
         if status == "running" and self._is_abandoned():
             return "stopped"
         return status
 
     def _is_abandoned(self) -> bool:
-        """Return True if no process writes the run any more: the writer was killed, or the power failed."""
+        """Return True if no process writes the run any more, although its status is `running`: the writer was
+        killed, or the power failed."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
@@ -89,7 +92,8 @@ class RunReader(Closing):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options that resuming the run needs in addition to experiment and pages."""
+        """Return the options with which the run was started, such as input files, that are needed to resume
+        it."""
         return self._document("options")
 
     @property
@@ -123,44 +127,50 @@ class RunReader(Closing):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def unparsed_plan(self) -> tuple[Any, ...]:
-        """Return the unvalidated experiment, pages and cells. Runs with equal values have equal plans."""
+        """Return the stored experiment, pages and cells (a page with a network, setup, arm and engine each)
+        without validating them. Runs with equal values plan the same loads."""
         pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
 
     def auto_engine(self) -> EngineName:
-        """Return the engine that `auto` selected when the run was planned."""
+        """Return the engine (`host` or `virtual`) that `--engine auto` stood for when the run was planned."""
         engines, named = [cell.engine for cell in self.cells()], self.experiment().engines
         return next((engine for engine in engines if engine not in named), engines[0])
 
     def page_names(self) -> list[str]:
-        """Return the names of the pages without parsing the pages."""
+        """Return the names of the run's pages, in order. This is faster than `pages`, because no page is
+        parsed."""
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """Map each comparison to its number of planned repeats."""
+        """Map each comparison (a page over one network with one setup and engine, to load with and without
+        TFO) to its number of planned repeats."""
         rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
         return {Comparison(*comparison): repeats for *comparison, repeats in rows}
 
     def repeats(self) -> int:
-        """Return the largest number of repeats of a comparison; 0 for an empty shard."""
+        """Return the largest number of repeats that is planned for a page; 0 if the run has no jobs."""
         return self._number("SELECT max(repeat) + 1 FROM jobs")
 
     @property
     def shard(self) -> Shard | None:
-        """Return the shard of the experiment that the run holds; None if it holds the whole experiment."""
+        """Return the shard: the part of the experiment that this run executes, such as part 2 of 10. Return
+        None if the run has the whole experiment."""
         text = self.options.get("shard")
         with self._parsing("which shard it is"):
             return None if text is None else Shard.parse(str(text))
 
     def jobs(self) -> dict[str, int]:
-        """Map the id of each job to its seed, in the order of planning."""
+        """Map the id of each job (loads that run together in one emulated network) to its random seed, in
+        planned order."""
         return dict(self.rows_of("SELECT id, seed FROM jobs ORDER BY number"))
 
     def check_job(self, job: str | None) -> None:
-        """Raise InputError if the run has no job with this id. None, which selects all jobs, is valid."""
+        """Raise InputError if the run has no job with this id. Accept None, which callers use for all
+        jobs."""
         if job is not None and job not in self.jobs():
             remedy = f"run fastopen export {self.place} --format csv and see the job column of loads.csv"
             raise InputError(f"no job {job!r}", self.place, remedy)
@@ -169,19 +179,21 @@ class RunReader(Closing):
         return self._number("SELECT sum(json_array_length(loads)) FROM jobs")
 
     def loads_done(self) -> int:
-        """Return the number of finished loads. Repeated loads count once."""
+        """Return the number of loads that were run. A load with several attempts counts once."""
         return self._number("SELECT count(*) FROM loads WHERE attempt = 1")
 
     def attempts_done(self) -> int:
         return self._number("SELECT count(*) FROM loads")
 
     def loads(self) -> list[LoadRow]:
-        """Return the rows of all loads, without records, in the order of writing."""
+        """Return a row of key figures for each load, including earlier attempts, in the order of writing. Use
+        `load_record` for the full record of a load."""
         with collector_paused():
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return up to `count` loads of a listing from index `start` on; all if `count` is -1."""
+        """Return up to `count` rows of loads, selected and sorted by `listing`, from index `start` on. If
+        `count` is -1, return all rows."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
         with self._parsing("a load"):
@@ -193,7 +205,8 @@ class RunReader(Closing):
         return self._number(query, values)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map each cell with loads to its numbers of finished and valid loads. Only last attempts count."""
+        """Map the index of each cell (page, network, setup, engine and arm) with loads to the number of
+        finished and the number of valid loads. Only the last attempt at a load counts."""
         # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self.rows_of(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -202,8 +215,8 @@ class RunReader(Closing):
         return {cell: (done, valid) for cell, done, valid in rows}
 
     def documents(self, job: str | None = None) -> Iterator[tuple[LoadRow, dict[str, Any]]]:
-        """Yield the row of each load (of `job`, if given), and its record as decoded JSON, which is not
-        validated. This is five times as fast as `load_records`."""
+        """Yield the row and the record of each load, of all jobs or of the given job. Records are decoded
+        JSON without validation, which is five times as fast as `load_records`."""
         records = "JOIN records ON records.load = loads.number"
         query = _LOADS.format(record=", record_zlib", more=records, order="loads.number")
         for *row, record in self.rows_of(query):
@@ -213,20 +226,22 @@ class RunReader(Closing):
                 yield found
 
     def rtt_deviations(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each world's page name, network index, and measured minus requested RTT in microseconds."""
+        """Yield (page name, network index, measured minus requested RTT in microseconds) for each emulated
+        network that was built."""
         return self.rows_of(
             "SELECT page, network, rtt_us_measured - rtt_us_asked"
             " FROM worlds JOIN jobs ON jobs.number = worlds.job ORDER BY worlds.number"
         )
 
     def world_records(self, job: str) -> list[WorldRecord]:
-        """Return the records of all worlds that were built for a job, in order."""
+        """Return the records of all emulated networks that were built for the job with this id, in order."""
         rows = self.rows_of(_WORLDS, (job,), lookup=True)
         with self._parsing("the record of a world"):
             return [WorldRecord.model_validate_json(self._text(record)) for (record,) in rows]
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
-        """Return the JSON record of an attempt, by default of the last. Raises KeyError if there is none."""
+        """Return the JSON record of a load. `attempt` is the number of the attempt, by default the last.
+        Raises KeyError if there is no such attempt."""
         for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             if compressed is None:
                 raise damaged(f"{job} {load} has no record", self.place)
@@ -234,7 +249,8 @@ class RunReader(Closing):
         raise KeyError(job, load)
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
-        """Return the validated record of an attempt, by default of the last. Raises KeyError."""
+        """Return the validated record of a load. `attempt` is the number of the attempt, by default the last.
+        Raises KeyError if there is no such attempt."""
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)
@@ -252,7 +268,8 @@ class RunReader(Closing):
         return next((self._sizes.get(page, 0) for (page,) in pages), 0)
 
     def load_records(self, rows: Iterable[LoadRow]) -> Iterator[tuple[LoadRow, LoadRecord]]:
-        """Yield each row with its full record. Only one record is in memory at a time."""
+        """Yield each of these rows with the full, validated record of its load. Only one record is in memory
+        at a time."""
         for row in rows:
             yield row, self.load_record(row.job, row.load, row.attempt)
 
@@ -260,7 +277,8 @@ class RunReader(Closing):
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query. `lookup` is True for a query for one load or job."""
+        """Yield the rows of an SQL query with its `values`. `lookup` is True for a query for one load or job,
+        which gets a lower limit on its cost."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)
@@ -268,7 +286,7 @@ class RunReader(Closing):
             yield from self._limits.rows(query, values, lookup=lookup)
 
     def _number(self, query: str, values: tuple[object, ...] = ()) -> int:
-        """Return the only value of a query; 0 if it is null."""
+        """Return the number that an SQL query selects; 0 if it is null."""
         ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
@@ -286,7 +304,8 @@ class RunReader(Closing):
 
     @contextmanager
     def _parsing(self, what: str) -> Iterator[None]:
-        """Convert errors from parsing stored text into an InputError, which reports `what` as damaged."""
+        """In a `with` block, convert errors from parsing stored text into InputError. `what` names the text
+        in the message."""
         try:
             yield
         except ValidationError as error:
@@ -313,7 +332,8 @@ class RunReader(Closing):
 
 
 def _upgraded(experiment: Any) -> Any:
-    """Remove `path_share` from networks in which it is null, as older runs have it. Return the experiment."""
+    """Return the experiment (decoded JSON) without the key `path_share` in networks where it is null, as in
+    older runs. The argument is changed."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

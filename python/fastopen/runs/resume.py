@@ -18,7 +18,8 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Plan a kept run again. Return the plan of the run's jobs. Raises InputError if jobs or cells differ."""
+    """Recompute and return the plan of a kept run, restricted to the jobs that it stores. Raises InputError
+    if its stored jobs differ from this plan, because another version of fastopen planned them."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -31,7 +32,8 @@ def stored_plan(run: RunReader) -> Plan:
 
 
 def planned_again(run: RunReader, experiment: Experiment) -> Plan:
-    """Plan an experiment with the pages of a run. Raises InputError if the run is damaged."""
+    """Return the plan for an experiment with the pages that are stored in a run. Raises InputError if the run
+    is damaged."""
     try:
         return make_plan(experiment, list(run.pages().values()), run.auto_engine())
     except InputError as error:
@@ -39,7 +41,8 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError if the run has another experiment or other pages, with the first differences."""
+    """Raise InputError, which names the first differences, if the run does not have this experiment and these
+    pages. `remedy` tells the user how to continue."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -60,7 +63,8 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if pages had other recorded bodies when the run started. `kept` has their digests."""
+    """Raise InputError if the recorded bodies of a page differ from those with which the run started. `kept`
+    maps page names to the digests at that time, and `place` is the run's path."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):
@@ -69,7 +73,8 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """Yield a description of each leaf in which two documents differ, with both values."""
+    """Yield a phrase for each value in which the stored experiment (`there`) differs from the current one
+    (`here`), such as `--rtt 20 instead of 50`. `name` is the path of both within the experiment."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))
@@ -87,8 +92,9 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return the option that sets a field, and the values in the option's notation. If no option sets the
-    field, return the field's name and the values in Python's notation."""
+    """Return the command line option that sets a field of an experiment, and the values in the option's
+    notation. `name` is the path of the field. If no option sets it, return its name and the values in
+    Python's notation."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

@@ -15,7 +15,8 @@ _COLUMNS: Final[dict[Order, str]] = {
 
 
 class LoadRow(NamedTuple):
-    """The facts about a load that tables need. `invalid` has the reasons as (kind, detail) pairs.
+    """The key figures of one load. `invalid` has the reasons why the load is not valid, as (kind, detail)
+    pairs.
 
     A run has up to a million rows, and creating frozen dataclasses would take five times as long."""
 
@@ -45,7 +46,7 @@ class LoadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """Conditions on the loads in a list, and their order. By default, all loads in the order of writing."""
+    """A selection and order of loads. By default, all loads in the order of writing."""
 
     cell: int | None = None
     """The index of the loads' cell."""
@@ -62,7 +63,8 @@ class Listing:
 
     @property
     def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return the WHERE clause over `loads` and `jobs` and its values, both empty without conditions."""
+        """Return an SQL WHERE clause over the tables `loads` and `jobs`, and its parameters. Both are empty
+        if all loads are selected."""
         equal = {
             "loads.cell": self.cell,
             "jobs.page": self.page,
@@ -84,6 +86,7 @@ class Listing:
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Return a name for a file of one load. The name is unique in the run, and safe on every file system."""
+    """Return a file name such as `000001-JOB-LOAD.pcapng` for data of one load. It is unique in the run, and
+    safe on every file system."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

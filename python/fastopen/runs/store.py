@@ -25,7 +25,8 @@ from fastopen.runs.schema import FILE
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The number of attempts at a load. `settled` is True if the load is valid or must not be repeated."""
+    """The number of attempts made at a load. `settled` is True if no further attempt is needed or
+    permitted."""
 
     made: int
     settled: bool
@@ -73,12 +74,13 @@ class DiskSync:
 
 
 class RunStore(RunReader):
-    """A run that is open for reading, and also for writing if `create` or `resume` opened it."""
+    """A run that is open for reading, and also for writing if `create` or `resume` returned it."""
 
     def __init__(
         self, database: sqlite3.Connection, folder: Path | None, lock: files.FolderLock | None = None
     ) -> None:
-        """Use an open database. `lock` locks its folder, if the run is on disk and will be written."""
+        """Use an open database. `lock` is the lock on `folder`, or None for a run in memory or only for
+        reading."""
         super().__init__(database, folder)
         self._lock = lock
         self._opened = None if lock is None or folder is None else (folder / FILE).stat()
@@ -92,10 +94,10 @@ class RunStore(RunReader):
         environment: dict[str, Any],
         options: dict[str, Any] | None = None,
     ) -> Self:
-        """Create a run that holds the plan, in memory if `folder` is None.
+        """Create a run that stores the plan, in memory if `folder` is None.
 
-        `options` are the JSON values that resuming needs in addition to experiment and pages. Raises
-        InputError if the folder cannot be used."""
+        `environment` describes the machine. `options` are the JSON values that resuming needs in addition to
+        experiment and pages. Raises InputError if the folder cannot be used."""
 
         def fill(database: sqlite3.Connection) -> None:
             write_facts(database, plan, environment, options or {})
@@ -110,7 +112,8 @@ class RunStore(RunReader):
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Open a kept run to continue it. Raises InputError if it is damaged or another process writes it."""
+        """Open a kept run for writing, to continue it. Raises InputError if it is damaged or another process
+        writes it."""
         cls.open(folder).close()  # raises for a folder that is not a run
         lock = files.FolderLock(folder)
         try:
@@ -121,7 +124,8 @@ class RunStore(RunReader):
 
     @classmethod
     def absorb_log(cls, folder: Path) -> None:
-        """Move the write-ahead log that a killed process left into the run's file, if possible."""
+        """Merge the write-ahead log, which a killed process may have left behind, into the run's file. Ignore
+        errors."""
         if (folder / f"{FILE}-wal").exists():
             with contextlib.suppress(InputError, MachineError):
                 cls.resume(folder).close()
@@ -142,7 +146,8 @@ class RunStore(RunReader):
         return self._lock is None and super()._is_abandoned()
 
     def pending(self) -> dict[str, list[str]]:
-        """Map each job to the ids of its loads that must be run or repeated, in the order of the plan."""
+        """Map the id of each unfinished job to the ids of its loads that must be run or repeated, in the
+        order of the plan."""
         attempts = self.attempts()
         owed: dict[str, list[str]] = {}
         with self._parsing("the plan"):
@@ -153,7 +158,8 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Map (job id, load id) to the number and outcome of attempts, for each load that was attempted."""
+        """Map (job id, load id) to the number of attempts made, and if more are needed. Loads without
+        attempts are left out."""
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}
@@ -174,7 +180,8 @@ class RunStore(RunReader):
         return found
 
     def add_world(self, record: WorldRecord, raw: str) -> None:
-        """Write the record of a world. Raises MachineError if the record cannot be written."""
+        """Store the record of an emulated network, in which loads will run. `raw` is the record as JSON.
+        Raises MachineError if it cannot be written."""
         rtt = record.measured.rtt_us
         with self._writing() as database:
             database.execute(
@@ -186,10 +193,10 @@ class RunStore(RunReader):
     def add_load(
         self, planned: PlannedJob, record: LoadRecord, raw: str, packets: PacketFile | None = None
     ) -> None:
-        """Write a finished load. When the method returns, the load survives the end of this process.
+        """Store a finished load. Once the method has returned, the load is not lost if this process ends.
 
-        `packets` are written into a separate file, if the run has a folder. Raises MachineError if the load
-        cannot be written."""
+        `planned` is the job of the load, and `raw` is the record as JSON. `packets` are written into a
+        separate file, if the run has a folder. Raises MachineError if the load cannot be written."""
         reasons = json.dumps([[reason.kind, reason.detail] for reason in record.invalid])
         row = (
             *(record.id, record.id, planned.cells[record.id], planned.repeat, record.valid),
@@ -221,8 +228,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove the loads that were not run from the stored plan, and jobs without a finished load. Such
-        jobs of the first repeat stay planned, so that resuming runs them."""
+        """Remove loads that were not run from the stored plan, together with jobs that have no finished load.
+        Only jobs of the first repeat without any finished load stay planned, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -268,10 +275,10 @@ class RunStore(RunReader):
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
-    """Return the permitted number of attempts of a load that is invalid for reasons of these kinds.
+    """Return how often a load may be attempted that was invalid for reasons of these kinds.
 
     The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
-    time, so only the death of its world counts as a disturbance."""
+    time, so only the death of the process that emulates the network counts as a disturbance."""
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 
@@ -279,7 +286,8 @@ def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
 def write_facts(
     database: sqlite3.Connection, plan: Plan, environment: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Write a new run's experiment, environment, options, pages and cells, and its status `running`."""
+    """Write the experiment, environment, options, pages and cells of a new run into its database, and set its
+    status to `running`."""
     set_fact(database, "experiment", plan.experiment.model_dump(mode="json"))
     set_fact(database, "status", "running")
     set_fact(database, "environment", environment)

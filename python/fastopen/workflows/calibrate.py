@@ -32,7 +32,7 @@ FORMAT: Final = "fastopen-calibration/1"
 
 
 class _Cached(BaseModel):
-    """The cached calibration of one recording."""
+    """The content of a cache file: the server think times that were found for one recorded page."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -43,7 +43,8 @@ class _Cached(BaseModel):
 
 
 class _Recording:
-    """A recorded page that is being calibrated over the network of its recording."""
+    """A recorded page whose server think times are being calibrated (separated from queueing delay) by
+    loading it over the recorder's network."""
 
     def __init__(self, imported: ImportedPage, network: Network, maker: Maker) -> None:
         assert imported.recording is not None
@@ -57,7 +58,8 @@ class _Recording:
 
     @property
     def experiment(self) -> Experiment:
-        """Return an experiment with one load over the recorder's network, and with the defaults of a run."""
+        """Return an experiment that loads one page once over the recorder's network, without TFO, and with
+        the default settings of a run."""
         asked = read_asked({}, COMMAND_LINE).experiment(
             name="recording", pages=[self.imported.page.name], seed=0
         )
@@ -74,7 +76,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with the record of each page in `wanted`. None ends it: the time is over."""
+        """Continue the search with `records`, one for a load of each page in `wanted`. None ends the search,
+        because the time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -82,7 +85,8 @@ class _Recording:
             self.found = stopped.value
 
     def calibrated(self, found: Calibration) -> ImportedPage:
-        """Return the imported page with the think times in `found`, and a note on the recorder's network."""
+        """Return the imported page with the think times in `found`. A note on the page names the recorder's
+        network."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         limit = "" if found.complete else "; the time limit ended the search"
@@ -95,7 +99,8 @@ class _Recording:
 def calibrated(
     imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
-    """Return the pages, with think times free of queueing delay if the recorder's network is known.
+    """Return the pages, with server think times free of queueing delay if the network of the recorder is
+    known.
 
     Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
     a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
@@ -156,7 +161,8 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Calibrate the recordings at the same time, to keep all cores busy, for at most `within_s` seconds."""
+    """Search for the server think times of all recordings at the same time, to keep all cores busy, for at
+    most `within_s` seconds. `watch` is called with a recording after each round of its loads."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -171,7 +177,8 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the wanted pages. Map `RECORDING:PAGE` (indices) to records, without pages that took too long."""
+    """Load the pages that the searches of all recordings need next. Map `RECORDING:PAGE`, two indices, to the
+    record of the load. Pages that are not loaded within `within_s` seconds are left out."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -182,7 +189,8 @@ def _load(
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
-    """Return the cached result of a recording; None if there is none, or if it does not fit the page."""
+    """Return the think times in the cache for a recording; None if there are none, or if they are not valid
+    for its page."""
     page = recording.imported.page
     try:
         kept = _Cached.model_validate_json(recording.file.read_bytes())
@@ -196,7 +204,8 @@ def _read_cached(recording: _Recording) -> Calibration | None:
 
 
 def _write_cached(recording: _Recording, found: Calibration) -> None:
-    """Write a result to the cache. Ignore errors: without the result, the next run searches again."""
+    """Write the think times found for a recording to the cache. Ignore errors, because the next run can
+    search again."""
     kept = _Cached(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,8 @@ UNKNOWN: Final = "no congestion control"
 def check_congestion_controls(
     experiment: Experiment, engines: Mapping[EngineName, Engine], place: str
 ) -> None:
-    """Raise InputError at `place` if a kernel lacks a congestion control of the experiment. Each control that
-    is not in USUAL is tested in a world on each engine."""
+    """Raise InputError if a kernel lacks a TCP congestion control of the experiment. Each control that is not
+    in USUAL is tested on each engine. `place` names the option or key in the message."""
     asked = dict.fromkeys(setup.tcp.congestion_control for setup in experiment.setups)
     unusual = [name for name in asked if name not in USUAL]
     pairs = product(engines.values(), unusual)
@@ -47,7 +47,8 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """Return the smallest possible job with a congestion control."""
+    """Return a minimal job (one load of a page with one request) that uses a congestion control, to test if a
+    kernel has it."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
     free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

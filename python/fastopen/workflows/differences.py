@@ -2,7 +2,7 @@
 
 
 class TwoTimes:
-    """A base class for results that compare two page load times."""
+    """A base class for results with two page load times: a base time and a time to compare with it."""
 
     @property
     def times_ms(self) -> tuple[float | None, float | None]:
@@ -17,6 +17,7 @@ class TwoTimes:
 
     @property
     def difference_percent(self) -> float | None:
-        """Return the difference in percent of the base; None if unknown, or if the base is 0."""
+        """Return the difference in percent of the base time; None if a time is unknown, or if the base time
+        is 0."""
         base, difference = self.times_ms[0], self.difference_ms
         return None if difference is None or not base else 100 * difference / base

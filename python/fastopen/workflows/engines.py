@@ -38,14 +38,16 @@ ONE_IS_ENOUGH: Final = "results are deterministic, so each case is loaded once"
 
 
 def auto_engine(kernel: str | None) -> EngineName:
-    """Return the engine for `auto`: `virtual` if a kernel is installed or named, otherwise `host`."""
+    """Return the engine for `--engine auto`: `virtual` (virtual time) if its kernel is installed, or named by
+    `kernel` or the environment; otherwise `host` (real time)."""
     named = kernel is not None or bool(os.environ.get(VARIABLE))
     return "virtual" if named or kernels.installed() else "host"
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Map the full name of each kernel in a list such as `a,b` to its name in the list; empty for a list of
-    fewer than two. Raises InputError for an empty or repeated name, MachineError for an unusable kernel."""
+    """Parse a list of kernels such as `a,b`. Map the full name of each kernel to its name in the list. Return
+    an empty dict if the text is no list of two or more. Raises InputError for an empty or repeated name,
+    MachineError for an unusable kernel."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -61,7 +63,8 @@ def kernels_named(text: str | None) -> dict[str, str]:
 
 
 def on_virtual_engine(experiment: Experiment) -> Experiment:
-    """Return the experiment on the virtual engine. Raises InputError if the experiment names `host`."""
+    """Return a copy of the experiment that runs on the virtual engine. Raises InputError if the experiment
+    demands the engine `host`."""
     if "host" in experiment.engines:
         raise InputError("several kernels need the virtual engine", "--kernel", "use --engine virtual")
     return experiment.model_copy(update={"engines": ["virtual"]})
@@ -73,8 +76,9 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map the engine `virtual`, if `parallel` contains it, to the factor by which the machine's present load
-    slows it down. The engine `host` is left out, because it is hardly slowed down."""
+    """Return the factor by which the current load of this machine slows down the engine `virtual`, under this
+    key. `parallel` has the number of parallel loads of each engine; without `virtual`, return {}. The engine
+    `host` is hardly slowed down."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))
@@ -83,7 +87,8 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines that a plan needs, with the facts that a run records about them (`environment`)."""
+    """The engines (`host` for real time, `virtual` for virtual time) that a run needs, and the facts on
+    machine, programs and kernel that it records (`environment`)."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
@@ -104,11 +109,13 @@ class EngineSet:
         store: str | None = None,
         executor: Executor | None = None,
     ) -> "EngineSet":
-        """Return the engines for a plan.
+        """Set up the engines that a plan needs.
 
-        For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
-        of a store of results. `executor` runs jobs of virtual time instead of this process. Raises InputError
-        if store or executor cannot be used, MachineError if the world program or a kernel is missing."""
+        `kernel` is the kernel that the user named, and `parallel` the number of emulated networks to run at
+        once. For a resumed run, `recorded` is the environment in which it was started. `store` is the folder
+        or URL of a store of results. `executor` runs jobs of virtual time instead of this process. Raises
+        InputError if store or executor cannot be used, MachineError if the world program or a kernel is
+        missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()
@@ -146,7 +153,8 @@ class EngineSet:
         return cls(engines, environment, booted, results, workers)
 
     def description(self, plan: Plan) -> str:
-        """Describe the engines with reasons, such as `engine virtual, kernel 7.3.4-1a (Linux 7.3.4): ...`."""
+        """Describe the engines and the reasons for their choice, such as `engine virtual, kernel 7.3.4-1a
+        (Linux 7.3.4): ...`."""
         described = [self._describe(plan, name) for name in plan.engines]
         if any(one.link == "kernel" and one.path != "none" for one in plan.experiment.networks):
             described.append(MIDDLEBOX_IS_OURS)
@@ -163,12 +171,14 @@ class EngineSet:
 
 
 def maker_of(program: Path, kernel: Kernel) -> Maker:
-    """Return the digests of program and kernel, on which the result of a job depends. Raises MachineError."""
+    """Return the digests of the program that emulates networks and of the kernel. Results of the virtual
+    engine depend on both. Raises MachineError if the program cannot be read."""
     return Maker(program_digest(program), kernel.manifest.sha256, tuple(kernel.manifest.arguments))
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
-    """Return the kernel that the user names, else the kernel of the resumed run, else the best kernel."""
+    """Return the kernel for the virtual engine: `asked` or named in the environment, else the one in
+    `recorded` (the environment of a resumed run), else the best one installed."""
     before = recorded.get("virtual_kernel")
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)

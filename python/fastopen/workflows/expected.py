@@ -18,7 +18,8 @@ COLUMNS: Final = ("experiment", "page", "network", "setup", "arm", "plt_ns")
 
 @dataclass(frozen=True)
 class Difference:
-    """A page load time that differs from the expected one. A time is None if no load of the cell is valid."""
+    """A page load time in ns that differs from the expected one. A time is None if there was no valid
+    load."""
 
     place: str
     expected_ns: int | None
@@ -34,7 +35,8 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each cell once in virtual time. Return PLTs in ns (None: invalid) by the first five COLUMNS."""
+    """Load each page with each network, setup and arm of the experiment once in virtual time. Map these (the
+    first five COLUMNS) to the page load time in ns, or to None if the load is invalid."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -49,7 +51,8 @@ def measured(
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Compare PLTs of `measured` with expected.csv. Return a difference or None. Raises InputError."""
+    """Compare `found`, the result of `measured`, with the table expected.csv. Return the first difference, or
+    None if all times are equal. Raises InputError if the table lacks the experiment."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):
@@ -61,7 +64,8 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected PLTs as `measured` does. Raises InputError if the table lacks the experiment."""
+    """Return the expected page load times in ns from expected.csv, with the keys that `measured` uses. Raises
+    InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

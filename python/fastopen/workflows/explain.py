@@ -64,14 +64,16 @@ Watch = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class CellTimes:
-    """Page load times of a cell in milliseconds, without and with TFO; None if no load was valid."""
+    """Page load times in milliseconds of one page over one network, without and with TFO. A time is None if
+    no load was valid."""
 
     off_ms: float | None
     tfo_ms: float | None
 
     @property
     def saving_percent(self) -> float | None:
-        """Return the saving in percent, negative if TFO is slower; None if a time is missing."""
+        """Return the page load time that TFO saves in percent, negative if TFO is slower; None if a time is
+        missing."""
         if not self.off_ms or self.tfo_ms is None:
             return None
         return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
@@ -79,7 +81,8 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig on which pages were loaded, and the mean times of each published cell on it."""
+    """A rig (assumptions on how published figures were measured) on which pages were loaded, with the mean
+    page load times for each published pair of figures."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -97,12 +100,14 @@ class Tried:
         return frozenset(filter(self.times_agree, self.times))
 
     def agrees(self, cell: PublishedCell) -> bool:
-        """Return True if the saving agrees with the cell's published saving, within 3 percentage points."""
+        """Return True if the saving on this rig is within 3 percentage points of the published saving for
+        this page and network (`cell`)."""
         saving = self.times[cell].saving_percent
         return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
 
     def times_agree(self, cell: PublishedCell) -> bool:
-        """Return True if both page load times agree with the cell's published times, within 10 %."""
+        """Return True if both page load times on this rig, with and without TFO, are within 10 % of the
+        published times for this page and network (`cell`)."""
         ours = self.times[cell]
         pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
         return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
@@ -116,8 +121,9 @@ class Tried:
         return len(self.times_agreeing_cells - self.elsewhere)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a key that sorts rigs, the best first: by the number of these cells whose savings and whose
-        times agree, minus assumed properties; then by agreeing savings; then by fewer properties."""
+        """Return a sort key that puts the best rig first. It counts the savings and times in `cells` that
+        agree with the published ones, minus assumed properties; then the savings only; then it prefers fewer
+        properties."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -130,7 +136,8 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explained:
-    """The result of a search for the rig that explains published figures."""
+    """The result of a search for the rig (assumptions on how figures were measured) that best explains
+    published figures."""
 
     space: RigSpace
     cells: tuple[PublishedCell, ...]
@@ -141,13 +148,13 @@ class Explained:
 
     @property
     def base(self) -> Tried:
-        """Return the rig without properties: the experiment as in its file."""
+        """Return the result for the base: the experiment as in its file, with no property changed."""
         return self.tried[0]
 
     @property
     def sourced(self) -> Tried:
-        """Return the rig with all properties that a source documents, and no assumed ones. The published
-        figures do not influence this choice."""
+        """Return the result for the rig with all properties (such as an initial window of 3) that a source
+        documents, and no assumed ones. The published figures do not influence this choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
@@ -161,12 +168,14 @@ class Explained:
         return next((one for one in self.tried if one.rig == rig), None)
 
     def gained(self, one: Property) -> int | None:
-        """Return how many more savings agree with only this property than on the base; None if not tried."""
+        """Return how many more savings agree with the published ones if only this property is added to the
+        base; None if that rig was not tried."""
         alone = self.of((one,))
         return None if alone is None else alone.agreeing - self.base.agreeing
 
     def lost_without(self, one: Property) -> int | None:
-        """Return how many fewer savings agree on the best rig without this property; None if not tried."""
+        """Return how many fewer savings agree with the published ones if this property is removed from the
+        best rig; None if the rig lacks it, or if the remaining rig was not tried."""
         if one not in self.best.rig:
             return None
         without = self.of(tuple(other for other in self.best.rig if other != one))
@@ -174,7 +183,8 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out one cell at a time."""
+        """Return the number of published savings that are predicted correctly in a cross-validation: each by
+        the rig that is best for all other savings."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
@@ -185,18 +195,20 @@ class Explained:
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return by how much `predicted` would fall if this property had not been declared."""
+        """Return how many fewer savings would be predicted (see `predicted`) if the experiment's file did not
+        have this property."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
-        """Return how many savings agree on at least one of the rigs."""
+        """Return the number of published savings with which at least one of the rigs agrees."""
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return (cell, saving on the base, saving with only this property) in percent for each cell that
-        agrees on only one of them; empty if the property was not tried by itself."""
+        """Return the published savings that agree with either the base or the base plus this property, but
+        not both, as (cell, saving on the base, saving with the property), in percent. Empty if the property
+        was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []
@@ -206,7 +218,8 @@ class Explained:
         ]
 
     def why_unreached(self, cell: PublishedCell) -> str:
-        """Return in words why the best rig does not reproduce a cell's published saving."""
+        """Return the reason, in words, why the best rig does not reproduce the published saving for this page
+        and network."""
         kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
         faults, questions = (
             ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
@@ -299,12 +312,14 @@ def _rounded(value: float | None) -> float | None:
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search the rigs of an experiment for the rig with the best score, in virtual time.
+    """Search, in virtual time, for the rig that best explains the published figures of an experiment.
 
-    First load the base, the sourced rig and the rigs of one property. Then repeatedly load the neighbours of
-    the best rig, which have one property more, less, or with another value. If all neighbours are known, load
-    other rigs, up to SEARCH_REQUESTS requests. Raises InputError if a rig is invalid or no figures are
-    published, and MachineError without a kernel.
+    A rig is a set of properties: assumptions on how the figures were measured. First load the base without
+    properties, the rig of all properties with a source, and the rigs of one property. Then repeatedly load
+    the neighbours of the best rig, which have one property more, less, or with another value. If all
+    neighbours are known, load other rigs, up to SEARCH_REQUESTS requests. `jobs` is the number of emulated
+    networks at once. Raises InputError if a rig is invalid or no figures are published, and MachineError
+    without a kernel.
     """
     cells = _cells(space)
     search = _Search(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
@@ -325,14 +340,16 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of possible rigs, and an estimate of the seconds that loading all of them takes."""
+    """Return the number of rigs (combinations of properties) that are possible, and an estimate of the
+    seconds to load them all. `jobs` is the number of emulated networks at once."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = _Search(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of all properties with a source. Of several with the same name, use the first."""
+    """Return the rig of all properties that a source documents. Of properties with the same name, use the
+    first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -345,7 +362,8 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Map each cell to the findings of `fastopen audit` on its times. Cells without findings are left out."""
+    """Map each pair of published times (without and with TFO) to the doubts of `fastopen audit` about it.
+    Pairs without doubts are left out."""
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
     for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
@@ -376,7 +394,8 @@ def _predicted(
 
 @dataclass
 class _Search:
-    """A search over rigs. A page is loaded only once for all rigs with the same properties of this page."""
+    """A search for the rig that best explains published figures. A page is loaded once for all rigs whose
+    properties of this page are equal."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -405,7 +424,7 @@ class _Search:
         return _best([*self.tried.values()])
 
     def estimated_s(self) -> float:
-        """Return the estimated seconds to load each page once for each set of its properties."""
+        """Return an estimate of the seconds to load each page once for each combination of its properties."""
         each: dict[EngineName, int] = {"virtual": self.engine.parallel, "host": 1}
         changes = {"engines": ["virtual"], "arms": [BASELINE.name, HEADLINE.name], "repeats": 1, "vary": None}
         base = self.space.base.model_copy(update=changes)
@@ -479,7 +498,8 @@ class _Search:
     def _run(
         self, asked: Iterable[tuple["_Row", int, list[ArmName], int]]
     ) -> dict[tuple["_Row", int, ArmName], list[float]]:
-        """Load (row, network, arms, samples). Return PLTs of valid loads in ms by row, network and arm."""
+        """Load pages. An item of `asked` is (page on a rig, network index, arms, number of samples). Map
+        page, network and arm (with or without TFO) to the page load times of valid loads in ms."""
         places: defaultdict[str, list[tuple[_Row, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads
@@ -505,7 +525,8 @@ class _Search:
 
 @dataclass(eq=False)
 class _Row:
-    """A page on a rig. A network is an index into the networks of the base experiment."""
+    """A page with the properties of one rig, and its load times. Networks are given as indices into the
+    networks of the experiment."""
 
     setting: Setting
     page: Page
@@ -518,14 +539,16 @@ class _Row:
     _wanted: tuple[float, ...] = ()
 
     def times(self, network: int) -> CellTimes:
-        """Return the page's mean load times over a network, without and with TFO, each plus `added_ms`."""
+        """Return the page's mean load times in ms over the network with this index, without and with TFO.
+        Both include `added_ms`, the assumed processing time of the client."""
         off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
         return CellTimes(
             None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
         )
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield each job over a network, with the arm of each of its loads."""
+        """Yield (job, arms) for each of `draws` samples: a job loads the page over the network with this
+        index, and `arms` maps the id of each of its loads to its arm (with or without TFO)."""
         experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
         changes = {
             "networks": [experiment.networks[network]],
@@ -543,7 +566,8 @@ class _Row:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms in groups. The arms of a group are loaded in the same world, with the same page."""
+        """Return the arms (without and with TFO) as one group if they are loaded in the same emulated network
+        with the same page, otherwise as two groups."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -605,8 +629,8 @@ class _Row:
         self._objects, self._bytes, self.fitted_to = other._objects, other._bytes, other.fitted_to
 
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Add a processing time of the client that fits a published time without TFO: the first in
-        `fitted_to`, by default the shortest."""
+        """Set `added_ms`, an assumed processing time of the client, to the time that our load without TFO lacks
+        compared with a published time: the first in `fitted_to`, by default the shortest."""
         first = min(theirs, key=lambda network: theirs[network].off_ms)
         self.fitted_to = self.fitted_to or (first,)
         ours = self.measured.get((self.fitted_to[0], BASELINE.name))
@@ -629,7 +653,8 @@ def _of_both_slopes(cells: Mapping[int, PublishedCell]) -> tuple[int, int, int] 
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return a factor that brings `found` nearer to `wanted`, from 0.6 to 1.7 to keep steps small."""
+    """Return the factor by which to change a parameter so that the time `found` approaches the time `wanted`.
+    It is from 0.6 to 1.7, to keep steps small."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

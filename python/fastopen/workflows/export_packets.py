@@ -21,7 +21,8 @@ KEEP_THEM = "fastopen run --pcap keeps them"
 
 @dataclass
 class ExportedPackets:
-    """The result of an export of packets."""
+    """The result of an export of packets: the number of loads with packets from the run, with packets from a
+    repeated load, and without packets."""
 
     copied: int = 0
     """The number of loads whose packets the run kept."""
@@ -44,11 +45,13 @@ def export_packets(
     jobs: int | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
-    """Write a pcapng file for each load of a kept run, or of one of its jobs, into the new folder `place`.
+    """Write a pcapng file for each load of the run in `folder`, or for the loads of the job with the id
+    `job`, into the new folder `place`.
 
     If the run did not keep the packets, a load in virtual time with a deterministic client is repeated for
-    them. The packets are used if the new record equals the kept record. `watch` gets the number of written
-    files. Raises InputError if no load has packets, and the errors of exports and engines."""
+    them. The packets are used if the new record equals the kept record. `jobs` is the number of emulated
+    networks at once, and `watch` gets the number of written files. Raises InputError if no load has packets,
+    and the errors of exports and engines."""
     found = ExportedPackets()
     with RunReader.open(folder) as run:
         run.check_job(job)

@@ -7,7 +7,8 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """Return the command lines of clients and servers, except those that fastopen makes for known clients."""
+    """Return the command lines of clients and servers that an experiment would execute, except commands that
+    fastopen generates for clients that it knows. The user may want to check them first."""
     clients = (setup.client for setup in experiment.setups)
     lines = [client.command for client in clients if client.command and not _is_own(client)]
     lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]
@@ -15,7 +16,8 @@ def foreign_commands(experiment: Experiment) -> list[str]:
 
 
 def _is_own(client: Client) -> bool:
-    """Return True if fastopen makes the same command for a known client with this name and settings."""
+    """Return True if the client's command is exactly the one that fastopen generates for a client with this
+    name and settings."""
     settings = {"kind": client.name, **client.model_dump(include={"connections_per_host", "keep_alive"})}
     try:
         return clients_of(settings)[0].command == client.command

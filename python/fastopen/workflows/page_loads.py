@@ -17,7 +17,8 @@ DRAWN: Final = Variation(order=False)
 
 @dataclass(frozen=True)
 class PageLoads:
-    """The settings that all loads of a validation share. `jobs` is the number of worlds at once."""
+    """The settings that all page loads of a validation share. `jobs` is the number of emulated networks at
+    once."""
 
     engine: EngineName
     seed: int
@@ -37,7 +38,8 @@ class PageLoads:
     ) -> ExecutedRun:
         """Load the page with each client over each network, and return the run, which is only in memory.
 
-        `client` maps settings to values or lists. All clients share the `draws` samples of uncertain inputs.
+        `client` maps settings to values or lists of values. `arms` selects loads with or without TFO. All
+        clients share the `draws` samples of uncertain inputs.
 
         Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
         kernel is missing, and KeyboardInterrupt if the loads are interrupted."""
@@ -61,7 +63,8 @@ class PageLoads:
 
 
 def median_load(records: Sequence[LoadRecord]) -> LoadRecord:
-    """Return the load with the median PLT, or for an even number the faster of the two in the middle."""
+    """Return the load with the median page load time; for an even number of loads, the faster of the two in
+    the middle."""
     return sorted(records, key=lambda record: record.plt_ns or 0)[(len(records) - 1) // 2]
 
 

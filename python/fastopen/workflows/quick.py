@@ -29,9 +29,10 @@ def quickened(
 ) -> tuple[Experiment, list[str]]:
     """Shorten the experiment until FULL_MIN repeats take at most QUICK_S, as far as possible.
 
-    Factors in `asked`, which the user set, keep their values. A change is made only if it makes the first
-    repeat shorter. On a busy machine, loads in real time would be late and invalid, so virtual time stays if
-    one repeat takes at most QUICK_S. Return the experiment, and a description of each change."""
+    Settings whose names are in `asked` were chosen by the user, and keep their values. A change is made only
+    if it makes the first repeat shorter. On a busy machine, loads in real time would be late and invalid, so
+    virtual time stays if one repeat takes at most QUICK_S. `jobs` is the number of emulated networks at once.
+    Return the experiment, and a description of each change."""
     left_out: list[str] = []
     auto = auto_engine(kernel)
     for shorter, words in _steps(experiment, asked, auto):
@@ -52,7 +53,8 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield (new values, description) for each change that may shorten an experiment, in order."""
+    """Yield (new values of fields, description) for each change that may shorten an experiment, in the order
+    in which to try them. Settings in `asked` are not changed, and `auto` is the default engine."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -80,7 +82,8 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the seconds that the loads take with `repeats`, on this machine as busy as now, or `idle`."""
+    """Estimate the seconds to load everything `repeats` times on this machine, as busy as it is now or, with
+    `idle`, without other load."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

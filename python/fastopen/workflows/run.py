@@ -53,7 +53,8 @@ NOT_MODIFIED: Final = 304
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run. If `kernel` or `until` is not given, a resumed run keeps its own."""
+    """The options of a run, mostly from the command line. A resumed run keeps its own kernel or `until` if
+    the option is not given."""
 
     output: Path | None = None
     """The folder for the run. If it holds a run of the same experiment, this run is resumed."""
@@ -90,7 +91,7 @@ class RunOptions:
     """A function that returns the command line option or TOML key that sets a factor, for error messages."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the options that are stored in the run, to resume it later."""
+        """Return the options that a run stores, so that it can be resumed later, as JSON values."""
         return {
             "until": None if self.until is None else asdict(self.until),
             "inputs": [_absolute(path) for path in self.inputs],
@@ -104,7 +105,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class StartedRun:
-    """A run that is about to be executed: its store is open for writing, and its engines are set up."""
+    """A run that is ready to be executed: the file that stores its loads is open for writing, and its engines
+    are set up."""
 
     store: RunStore
     plan: Plan
@@ -127,7 +129,8 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """A run that has finished or was stopped early, and its results. Use it as a context manager."""
+    """The results of a run that has finished or was stopped early. Use it in a `with` statement, which closes
+    the run."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""
@@ -147,7 +150,8 @@ class ExecutedRun(Closing):
 def run_experiment(
     experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions, observe: Observe
 ) -> ExecutedRun:
-    """Start a run of the experiment, or resume the run in `options.output`, and execute it.
+    """Start a run of the experiment, or resume the run in `options.output`, and execute it. `observe`
+    receives the run before its execution.
 
     On KeyboardInterrupt, stop and keep the finished loads. Raises InputError if the experiment, its pages or
     the options are not valid together, or if the folder holds a run of another experiment; MachineError if
@@ -199,7 +203,7 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Remove the run in `folder` if no load is finished, because such a run is useless."""
+    """Remove the run in `folder` if it has no finished load, since it then has no results."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -207,8 +211,8 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Parse the value of --until-ci, such as `1%`; None stays None. Raises InputError if it is invalid or 0
-    %, or if `max_repeats` is below `repeats`."""
+    """Parse the value of --until-ci, the wanted half-width of confidence intervals, such as `1%`. Return None
+    if the text is None. Raises InputError if it is invalid or 0 %, or if `max_repeats` is below `repeats`."""
     if text is None:
         return None
     try:
@@ -226,7 +230,8 @@ def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInt
 def resume_run(
     folder: Path, options: RunOptions, observe: Observe, imported: Sequence[ImportedPage] | None = None
 ) -> ExecutedRun:
-    """Run the remaining loads of a kept run, if any, and return its results.
+    """Execute the remaining loads of the run in `folder`, if any, and return its results. `observe` receives
+    the run before its execution.
 
     Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
     `options.inputs`, or else from the run's own inputs. Raises InputError if the run cannot be read or its
@@ -253,7 +258,8 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Execute a plan in memory only. Raises KeyboardInterrupt if the execution is interrupted."""
+    """Execute a plan and keep the results only in memory. `jobs` is the number of emulated networks at once,
+    and `watch` is called after each event. Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     started = StartedRun(store, plan, bodies or {}, engines, RunOptions())
@@ -265,8 +271,8 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run. If `run.options.until` is set, add repeats until every interval is narrow enough or the
-    maximum number of repeats is reached."""
+    """Execute a run, and collect its results. If `run.options.until` is set, add repeats until every
+    confidence interval is narrow enough or the maximum number of repeats is reached."""
     store, until = run.store, run.options.until
 
     def more_jobs() -> Sequence[PlannedJob]:
@@ -299,7 +305,8 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raise InputError if the folder's run has another experiment or shard, or other pages or bodies."""
+    """Raise InputError if the run in `folder` cannot be resumed with these inputs: it has another experiment,
+    another shard (part of an experiment), other pages, or other recorded bodies."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
@@ -316,7 +323,8 @@ def _check_same(
 
 
 def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
-    """Return a run's pages, with recorded bodies read again. Raises InputError if the bodies have changed."""
+    """Return the pages of a run, with recorded bodies if it used any. These are read again from `inputs`, by
+    default from the files that the run names. Raises InputError if the bodies have changed."""
     pages = list(store.pages().values())
     options = store.options
     if not options.get("bodies"):
@@ -340,7 +348,8 @@ def _body_sizes(page: Page) -> list[tuple[str, int]]:
 
 
 def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    """Map the name of each page to its recorded bodies, with response heads only if the origins send them."""
+    """Map the name of each page of the plan to its recorded bodies. Response heads are included only if the
+    emulated servers send recorded bodies."""
     heads = any(setup.origins.bodies == "recorded" for setup in plan.experiment.setups)
     each = {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
     return {
@@ -352,7 +361,8 @@ def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
 def check_hosts(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if a setting names a host that no page has. Such a setting would have no effect."""
+    """Raise InputError if a setting of the experiment names a host that no page has, because it would have no
+    effect. `place_of` returns the option or key of a setting, for the message."""
     known = {host for one in imported for host in one.page.hosts()}
     named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
@@ -366,7 +376,8 @@ def check_hosts(
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if a browser is to load a page whose document has status 304, and so no body."""
+    """Raise InputError if a browser is to load a page whose document was recorded with status 304, and so
+    without a body."""
     browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
     for one in imported if browsers else ():
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)
@@ -379,7 +390,9 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 def check_cleartext(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if a page has http URLs, but HTTP/3 (for its https URLs) leaves out arms with TFO."""
+    """Raise InputError if the experiment combines TFO, HTTP/3 only for recorded https URLs, and a page with
+    http URLs: with HTTP/3, no connection uses TFO. `place_of` returns the option or key of a setting, for the
+    message."""
     mixed = any(
         one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
         for one in experiment.setups
@@ -392,7 +405,8 @@ def check_cleartext(
 
 
 def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if the experiment needs recorded bodies, but the document of a page has none."""
+    """Raise InputError if the experiment serves recorded bodies, but a page has no recorded body of its
+    document."""
     if not any(setup.origins.bodies == "recorded" for setup in experiment.setups):
         return
     for one in imported:
@@ -403,5 +417,6 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return an existing path as an absolute path, for resuming from any folder; other text unchanged."""
+    """Return the absolute path if the path exists, so that a run can be resumed from any folder. Otherwise
+    (such as for a URL) return the text unchanged."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

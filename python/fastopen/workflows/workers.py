@@ -22,7 +22,8 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """Yield an executor on the workers of a Dask scheduler, and the number of tasks that run at once.
+    """Yield (executor, number): an executor that runs tasks on the workers of the Dask scheduler at
+    `address`, and the number of tasks that they run at once.
 
     On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
     if no scheduler answers, or if the scheduler has no workers."""
@@ -52,7 +53,8 @@ class DaskExecutor(Executor):
     still runs, and waits forever if no workers are left."""
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
-        """Use a Dask client. After `without_workers_s` without any worker, tasks fail with BrokenExecutor."""
+        """Use a connected Dask client. If no worker is available for `without_workers_s` seconds, open tasks
+        fail with BrokenExecutor."""
         self._client = client
         self._without_workers_s = without_workers_s
         self._name = f"fastopen-{uuid4().hex}"
@@ -63,7 +65,8 @@ class DaskExecutor(Executor):
         self._watch.start()
 
     def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """Run `work` on a worker. Raises RuntimeError after the shutdown, or if the scheduler is gone."""
+        """Run `work(*args, **kwargs)` on a worker, and return its future. Raises RuntimeError after the
+        shutdown, or if the scheduler is gone."""
         if self._over.is_set():
             raise RuntimeError("the executor is shut down")
         if self._client.status != "running":
@@ -102,7 +105,8 @@ class DaskExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Shut down. With `wait`, also wait for cancelled tasks that a worker still runs."""
+        """Accept no further tasks. With `cancel_futures`, cancel open tasks. With `wait`, return only when no
+        worker runs a task of this executor any more."""
         self._over.set()
         for future in list(self._open) if cancel_futures else ():
             future.cancel()
@@ -110,7 +114,8 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Return True if a worker runs a task of this executor; False without a scheduler."""
+        """Return True if a worker still runs a task of this executor; False if not, or if the scheduler is
+        gone."""
         if self._client.status != "running":
             return False
         try:

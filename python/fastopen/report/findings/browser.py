@@ -94,7 +94,8 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of the paint times of cells, if known, and the percentages that TFO saves."""
+    """Return a table of first and largest contentful paint times: a row for each page, network and arm (with
+    or without TFO) whose loads painted, with the percentages that TFO saves."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -121,7 +122,8 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving in percent over the repeats in both mappings; None if they share none."""
+    """Return the median saving in percent. `before` and `after` map repeats to times; a saving is computed
+    for each repeat in both. Return None if there is none."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

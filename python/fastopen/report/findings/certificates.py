@@ -21,7 +21,8 @@ REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """The kind of certificates of a cell, and its settings that can be remedies for large certificates."""
+    """A combination of settings with which a page was loaded: the kind of certificates, and settings that may
+    reduce the cost of large ones (TFO, TLS session, compression, initial window)."""
 
     kind: CertificateKind
     session: SessionStart
@@ -31,7 +32,8 @@ class Way(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Page load times of one row in ms: with small and large certificates, and with each remedy."""
+    """Page load times in ms on one network, with other settings equal: with small certificates, with large
+    ones, and with large ones and each remedy (a setting that may reduce their cost)."""
 
     small_ms: float
     large_ms: float
@@ -40,7 +42,8 @@ class Cost(NamedTuple):
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on the time that each larger kind of certificates adds, compared with the smallest."""
+    """Yield a finding (a sentence for the report of `page`) on the page load time that each larger kind of
+    certificates adds, compared with the smallest kind."""
     groups: dict[tuple[CertificateKind, CertificateKind, str], list[Cost]] = defaultdict(list)
     for name, plts_ms in _rows(results, page):
         kinds = sorted({way.kind for way in plts_ms}, key=CHAIN_BYTES.__getitem__)
@@ -57,8 +60,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
-    """Yield the name of each row and the median page load times of its cells, in ms. The cells differ only in
-    certificates, remedies and arm."""
+    """Yield (text, times) for each group of loads of `page` that differ only in certificates, remedies and
+    use of TFO. The text names the other settings, and the times are median page load times in ms."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
@@ -74,8 +77,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the times with `small` certificates, with `large` ones, and with `large` ones and each remedy;
-    None if one of the times without a remedy is unknown."""
+    """Return page load times with `small` certificates, with `large` ones, and with `large` ones and each
+    remedy. Return None if the time of either kind without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
@@ -86,8 +89,8 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return the name of the remedy by which `way` differs from `plain`; empty if they differ in no remedy,
-    in more than one, or in an arm other than HEADLINE."""
+    """Return the words for the only setting in which `way` differs from `plain`, such as `TFO with warm
+    cookies`; empty if no setting differs, if several do, or if `way` uses TFO with cold cookies."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],
@@ -101,7 +104,9 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Return the finding in words. Remedies that change a time by less than `matters_ms` save no time."""
+    """Return the sentence that compares `large` with `small` certificates. `name` describes the other
+    settings, and `costs` has an entry for each network. Remedies that change a time by less than `matters_ms`
+    save no time."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

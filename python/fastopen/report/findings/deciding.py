@@ -16,7 +16,8 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each group of `questions_of`: the factor on which the saving depends most."""
+    """Yield findings on the factor (such as the RTT) on which the saving by TFO on `page` depends most: one
+    for each combination of HTTP version, TLS version and other settings that `questions_of` distinguishes."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
     def find(cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -27,7 +28,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the factor on which the saving of these cells depends most, if there is one."""
+    """Yield sentences on the factor (such as the RTT) on which the saving by TFO in these cells (each a page
+    over one network with one setting) depends most; nothing if no factor decides."""
     found = deciding_factor(results, cells)
     if found is None:
         return

@@ -21,12 +21,14 @@ SESSIONS: Final = list(SESSION_WORDS)
 
 
 def of_first_flight(results: Results) -> list[Factor]:
-    """Return the varying factors that change the first flight of connections."""
+    """Return the factors that vary in the run and change the first flight of a connection: the packets that a
+    client sends before it hears from the server."""
     return [factor for factor in results.factors.varying if factor.first_flight]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the fastest first flight, first for each version of HTTP, then over all versions."""
+    """Yield findings on the fastest first flight (TLS session, with or without TFO) for `page`: first for
+    each version of HTTP, then over all versions."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]
@@ -39,8 +41,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows of cells that differ only in arm and the factors `apart`, grouped by a text with the values
-    of factors that have a verdict for each value (`Factor.question`)."""
+    """Return rows of loads of `page` that differ only in the use of TFO and in the factors named in `apart`.
+    The keys name the settings that are judged separately (`Factor.question`), such as the TLS version."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -60,8 +62,9 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each first flight that is the fastest of a row, with its largest saving over the
-    simplest one. With `versions`, rows have several HTTP versions, which the sentences name."""
+    """Yield a finding for each first flight (TLS session, with or without TFO) that is the fastest of a row,
+    with its largest saving over the simplest one. `question` names the settings that the rows share. With
+    `versions`, rows contain several HTTP versions, and sentences name them."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -91,8 +94,9 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the first flight to compare `best` with: the simplest TLS session and the first arm, over the
-    same HTTP version. HTTP/3 is compared with HTTP/2 if HTTP/2 was loaded."""
+    """Return the first flight to compare `best` with: the one of the same HTTP version with the simplest TLS
+    session, and of these, the first in the plan, usually without TFO. HTTP/3 is compared with HTTP/2 if
+    possible."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

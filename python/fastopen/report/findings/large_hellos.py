@@ -20,7 +20,8 @@ if no load finishes there)."""
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each large key share and middlebox that changes the time that the share adds."""
+    """Yield a finding for each large TLS key share and each middlebox behind which this key share adds more
+    or less time to the load of `page` than over an open path."""
     for (path, large, small, name), prices in grouped(_prices(results, page)).items():
         # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
         if all(broken is not None and round(broken - opened, 1) == 0 for opened, broken in prices):
@@ -31,7 +32,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
-    """Yield ((path, large key share, small key share, other settings), price) for each large share."""
+    """Yield ((middlebox, large key share, small key share, other settings), price). The price is the time in
+    ms that the large TLS key share adds to a load of `page`: over an open path, and behind the middlebox."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.alike(cells, *apart):
@@ -56,7 +58,8 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
 def _added_ms(
     row: Mapping[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
-    """Return the time in ms that `large` adds on a path compared with `small`; None if a PLT is unknown."""
+    """Return the page load time in ms that the TLS key share `large` adds compared with `small` behind the
+    middlebox `path` (`none`: over an open path); None if one of the two times is unknown."""
     loads = (row.get((path, share)) for share in (large, small))
     with_large, with_small = (None if one is None else one.plt_ms_median for one in loads)
     return None if with_large is None or with_small is None else with_large - with_small

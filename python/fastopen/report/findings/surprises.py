@@ -36,7 +36,8 @@ IN_THE_CLEAR: Final = (
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings that explain figures in a page's table that would surprise a reader."""
+    """Yield findings that explain surprising figures in the table of a page, such as a page that loads more
+    slowly with TFO."""
     of_page = [result for result in results.cells if result.cell.page == page]
     if len(results.pages) == 1:
         yield from (Finding("https_in_cleartext", line) for line in https_in_the_clear(results, [page]))
@@ -51,7 +52,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each factor of which several values have the same times, to the nanosecond."""
+    """Yield a finding for each factor (such as the congestion control) of which several values result in
+    exactly the same page load times, to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -78,8 +80,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts these pages, or of a
-    single page the requests."""
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts the pages with https
+    URLs, or, if only one page is given, its https requests."""
     urls = [results.pages[page].url for page in pages]
     if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
         return
@@ -105,7 +107,8 @@ def _of_question(results: Results, cells: Sequence[CellResult]) -> Iterator[Find
 
 
 def sentences_on_pages(results: Results) -> Iterator[str]:
-    """Yield sentences on all pages together: on a corpus, and on pages with https URLs in cleartext."""
+    """Yield sentences on all pages together: on the distribution of savings in a large corpus of pages, and
+    on pages with https URLs that were loaded in cleartext."""
     pages = list(results.pages)
     if results.distributions:
         yield from corpus_sentences(results)
@@ -115,13 +118,15 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences on ClientHellos that do not fit into a SYN, for reports without findings by page."""
+    """Yield sentences that explain that TFO saves nothing because ClientHellos do not fit into a SYN. Reports
+    that have no section for each page use them."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each arm with cells without a saving because ClientHellos do not fit into SYNs."""
+    """Yield a finding for each kind of TFO cookies (cold or warm) with which TFO saves nothing on some
+    networks or with some settings, because ClientHellos do not fit into SYNs."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -144,7 +149,8 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
 
 
 def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if early data did not fit into the SYN, so that it saved nothing beyond TFO."""
+    """Return a finding (for the report) if the early data of connections did not fit into the SYN, so that it
+    saved nothing; otherwise None. `result` is about one page over one network with one setting."""
     flight = results.first_flights.get(result.cell.index)
     if flight is None or not flight.early_beyond_syn_bytes:
         return None
@@ -161,7 +167,9 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding if connections of a cell had no early data, because a host had too few tickets."""
+    """Return a finding (for the report) if connections had no early data, because they outnumbered the
+    session tickets for their host; otherwise None. `result` is about one page over one network with one
+    setting."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
@@ -188,7 +196,8 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if no SYN had data with cold cookies: no connection opened after a cookie came."""
+    """Yield a finding if TFO could not send data in any SYN of loads that began without TFO cookies (a cold
+    `arm`), because no connection was opened after its host had sent a cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -200,7 +209,8 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings on why pages load more slowly with TFO: for certain, or only in the median."""
+    """Yield findings on the reasons why pages load more slowly with `arm`, a use of TFO: one on differences
+    that are certain, and one on differences only in the median."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -217,7 +227,8 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings with reasons if a longer RTT makes pages load sooner, or makes times grow too fast."""
+    """Yield a finding, with a possible cause, if a page loads faster over a longer RTT, or if its load time
+    grows too fast with the RTT."""
     openings = {"monotony": "The page ", "growth": ""}
     cause = (
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
@@ -234,7 +245,8 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if savings of median times and median savings differ by the smallest effect or more."""
+    """Yield a finding if the median of paired savings differs from the saving of the median load times by at
+    least the smallest effect (in percent) that the experiment counts."""
     apart: dict[float, str] = {}
     for finding, where in _audited(results, cells):
         printed = finding.cell
@@ -251,7 +263,9 @@ def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Fi
 
 
 def _audited(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[AuditFinding, str]]:
-    """Apply the rules of `fastopen audit` to measured PLTs. Yield each finding with the name of its cell."""
+    """Apply the rules of `fastopen audit`, which checks published tables, to the measured page load times.
+    Yield each finding with the network, settings and use of TFO that it concerns, such as `at 20 ms,
+    warm`."""
     factors = results.factors
     comparisons = grouped((one.cell.comparison, one) for one in cells)
     printed: list[PrintedCell] = []

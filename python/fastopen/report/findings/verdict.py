@@ -47,8 +47,9 @@ OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group cells so that no verdict mixes HTTP versions, TLS versions, sessions, paths, views or clients.
-    The key names the group's values of these factors, if they vary: `HTTP/2, TLS 1.3`."""
+    """Group results so that no verdict mixes HTTP versions, TLS versions, TLS sessions, middleboxes, repeat
+    views or clients. The key names those settings of the group that vary in the run, such as `HTTP/2, TLS
+    1.3`."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
@@ -62,7 +63,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def headline(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the verdict in words. Groups of `questions_of` that have the same verdict share a sentence."""
+    """Return sentences with the verdict: if TFO is worth it, and how much it saves. Settings with the same
+    verdict, such as two HTTP versions, share a sentence."""
     arms = treatments_of(results.experiment.arms)
     if not arms or over_quic(results, cells):
         return NO_SYN if over_quic(results, cells) else NO_TREATMENT
@@ -92,8 +94,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a sentence if more loads did not finish with the preferred treatment than without TFO, since
-    savings do not include such loads; empty if no load with the treatment is valid."""
+    """Return a sentence if more loads failed to finish with TFO than without, since savings do not include
+    such loads; otherwise an empty string, also if no load with TFO is valid."""
     arm = treatments_of(results.experiment.arms)[0]
     judged, without = of_arm(cells, arm), of_arm(cells, BASELINE)
     (lost, loads), (usual, of_usual) = _unfinished(judged), _unfinished(without)
@@ -106,19 +108,22 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
-    """Return the number of loads that did not finish, and the number of all loads."""
+    """Return the number of page loads in these cells that did not finish, and the number of all their
+    loads."""
     return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
 
 
 def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) -> float:
-    """Return the share of unfinished loads with TFO (`judged`) minus the share `without` TFO."""
+    """Return the fraction of unfinished loads in `judged` (with TFO) minus the fraction in `without` (without
+    TFO)."""
     share, usual = (lost / loads if loads else 0.0 for lost, loads in map(_unfinished, (judged, without)))
     return share - usual
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on the preferred treatment in a group of `questions_of` (None over QUIC), and True
-    if it makes no difference because ClientHellos do not fit into SYNs."""
+    """Return the verdict on TFO (None over QUIC), and True if TFO makes no difference because ClientHellos do
+    not fit into SYNs. `cells` are results with equal HTTP version, TLS version and so on (see
+    `questions_of`)."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -132,8 +137,8 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return the verdict on all cells in words, with the effect of each arm. The phrase `because` is appended
-    to the verdict."""
+    """Return sentences with `verdict`, which holds for all `cells`, and with the effect for each kind of TFO
+    cookies. The phrase `because` (a reason, or empty) follows the verdict."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
@@ -166,7 +171,8 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effects of an arm in cells: `On a repeat visit{to} {subject} saves 4.0 %`."""
+    """Return a clause on the effect of TFO in the given cells, all with the TFO cookies of `arm`. It has the
+    form `On a repeat visit{to} {subject} saves 4.0 %`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
@@ -204,15 +210,17 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase that distinguishes the cells `found` from the others in `cells`: ` at 20 ms`,
-    ` with cubic` or ` in 3 of 9 rows`; empty if there are no others."""
+    """Return a phrase on how the cells `found` differ from the others in `cells`, such as ` at 20 ms`, ` with
+    cubic` or ` in 3 of 9 rows`; empty if there are no others. A cell is a page with a network, settings and
+    use of TFO."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the distinct names of the cells in `found`; empty if there are more than NAMES_IN_WORDS, or
-        if a cell outside `found` has one of them. `names` has one name for each of `cells`."""
+        """Return the distinct names of the cells in `found`. Return an empty list if there are more than
+        NAMES_IN_WORDS names, or if a cell outside `found` shares one. `names` has one name for each of
+        `cells`."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -231,8 +239,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Yield the findings that `find` returns for each group of `questions_of`. Equal sentences are one
-    finding. The names of the groups precede its sentence unless all groups have it."""
+    """Yield the findings that `find` returns for each group of cells (see `questions_of`). If groups have
+    equal sentences, yield one finding, whose sentence begins with their names unless it holds for all
+    groups."""
     questions = questions_of(results, cells)
     found = (
         (finding.sentence, (name, finding))
@@ -246,7 +255,8 @@ def findings_by_question(
 
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return the verdict on cells of all arms in words, or the reason why they cannot have one."""
+    """Return the verdict as text, or the reason why there cannot be a verdict, such as `No load is valid`.
+    `cells` are all results to judge, with and without TFO."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -268,8 +278,8 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return ` (75 % sure)` for few repeats, ` (1 pair of loads: saves 8.0 %)` for too few for an interval,
-    and otherwise an empty string."""
+    """Return a suffix for the verdict: ` (75 % sure)` if the confidence is below the usual one, ` (1 pair of
+    loads: saves 8.0 %)` if there are too few repeats for an interval, otherwise an empty string."""
     if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
         fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
         pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
@@ -283,8 +293,8 @@ def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield (kind, number of loads, line) for each kind of invalid load. An example of a line is `Invalid at
-    20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
+    """Yield (kind, number of loads, line) for each kind of fault that makes loads invalid. An example of a
+    line is `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
@@ -305,7 +315,8 @@ def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tup
 
 
 def at_rows(preposition: str, names: Sequence[str]) -> str:
-    """List names of rows: `at 20 ms and 50 ms`; if names have commas, `at 4 ms, cubic, and at 9 ms, bbr`."""
+    """Join names of table rows with the preposition: `at 20 ms and 50 ms`, or `at 4 ms, cubic, and at 9 ms,
+    bbr` if names have commas."""
     if any("," in name for name in names):
         return ", and ".join(f"{preposition} {name}" for name in names)
     return f"{preposition} {listed(names)}"

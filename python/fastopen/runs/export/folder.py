@@ -21,14 +21,15 @@ _EXPORTED: Final = re.compile(rf"({'|'.join(TABLES)})\.(parquet|csv)|\d{{3,}}-.+
 
 
 def is_exported(path: Path) -> bool:
-    """Return True if a path is a regular file with the name of an exported file."""
+    """Return True if `path` is a regular file whose name fastopen gives to exported files."""
     return path.is_file() and not path.is_symlink() and _EXPORTED.fullmatch(path.name) is not None
 
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder, and rename it to `folder` at the end. With `replace`, an earlier export there is
-    removed. Raises InputError if `folder` has other files, and MachineError if it cannot be written."""
+    """Yield an empty folder with another name. At the end of the `with` block, rename it to `folder`. With
+    `replace`, an earlier export in `folder` is removed first. Raises InputError if `folder` has other files,
+    and MachineError if it cannot be written."""
     unfinished = folder.with_name(UNFINISHED.format(folder.name))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -32,10 +32,12 @@ def export(
     replace: bool = False,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Write all loads of a run, or of one job, into a new folder, and return their number.
+    """Write all loads of a run, or those of the job with the id `job`, into a new folder. Return their
+    number.
 
-    `watch` is called with the number of loads written so far. Raises InputError if the run is damaged or has
-    no such job or no screenshots. For `replace` and further errors see `atomic_folder`."""
+    `form` is the file format. `watch` is called with the number of loads written so far. Raises InputError if
+    the run is damaged or has no such job or no screenshots. For `replace` and further errors see
+    `atomic_folder`."""
     run.check_job(job)
     count, at = 0, ""
     try:

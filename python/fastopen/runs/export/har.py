@@ -28,7 +28,8 @@ def har_document(
     record: Mapping[str, Any],
     addresses: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a load's HAR, without requests that never began. `addresses` maps host names to IP addresses."""
+    """Return one page load as an HTTP Archive (HAR), without requests that never began. `record` is the
+    decoded JSON record of the load, and `addresses` maps host names to IP addresses."""
     setup = experiment.setups[cell.setup]
     network = experiment.networks[cell.network]
     origins = as_recorded(setup, page, network)
@@ -94,7 +95,8 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time at which a request was queued, or else its first known time; None if it never began."""
+    """Return the time (ns) at which a request was queued, or else its first known time; None if it never
+    began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -102,7 +104,7 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
 def _timings(
     request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
 ) -> dict[str, float]:
-    """Return the timings in milliseconds. They add up to the time from queueing to the end.
+    """Return the `timings` of a HAR entry in milliseconds. They add up to the time from queueing to the end.
 
     -1 means that a timing does not apply (HAR 1.2). `looked_up` is the time span of the host's lookup, if
     there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
@@ -151,7 +153,8 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return an entry's `response`. Its status is 0 if no response arrived, as in HARs of browsers."""
+    """Return the `response` of a HAR entry. Its status is 0 if no response arrived, as in HARs that browsers
+    save."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -172,7 +175,8 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
 
 
 def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """Return an entry's fields about its connection, with both kernels' evidence; {} without a connection."""
+    """Return the fields of a HAR entry about its connection: IP address, id, and all that both kernels
+    reported; {} without a connection."""
     if connection is None:
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
@@ -182,7 +186,8 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """Return the initiator as Chromium writes it, for the Initiator column of its network panel."""
+    """Return the `_initiator` of a HAR entry in Chromium's notation: the kind and URL of the resource that
+    caused the request."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]
@@ -195,7 +200,7 @@ def _header(name: str, value: str) -> dict[str, str]:
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
-    """Return a time in ISO 8601, in UTC and to the microsecond."""
+    """Return a time, `offset_ns` after `unix_ms`, in ISO 8601: in UTC and to the microsecond."""
     moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 

@@ -38,7 +38,8 @@ None if the time is over. It returns the calibration."""
 
 @dataclass(frozen=True)
 class Calibration:
-    """The think times that a search found for one recording."""
+    """The result of a search for server think times: the recorded page with the think times that were
+    found."""
 
     page: Page
     """The page with think times free of queueing delay, and in `explanations` others that fit as well."""
@@ -50,7 +51,8 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between the recording and a load of its page, by the index of the resource."""
+    """The differences between a recording and a load of its page in the emulator: recorded minus loaded
+    times, by the index of the resource."""
 
     waits_us: dict[int, float]
     """The recorded wait for the first byte of the response minus this wait in the load."""
@@ -61,17 +63,19 @@ class Misfit:
 
     @property
     def errors_us(self) -> list[float]:
-        """Return the absolute errors of all waits and request times, compared with the recording."""
+        """Return the absolute differences in µs between recording and load: of all waits for responses and
+        all times until requests."""
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
-    """Search for the simplest think times that explain the recording of `page`, the page as imported.
+    """Search for the simplest server think times that explain the recording of `page`, the page as imported.
+    The generator yields pages to load, and receives their records.
 
-    If a queue delays a response, the server's think time cannot be seen, and all think times together
-    determine which requests meet in a queue. So the search approaches the recording from two ends: from no
-    think times upwards, and from the longest possible ones downwards. Then it removes think times that are
-    not needed."""
+    `exchanges` has the recorded times of each resource. If a queue delays a response, the server's think time
+    cannot be seen, and all think times together determine which requests meet in a queue. So the search
+    approaches the recording from two ends: from no think times upwards, and from the longest possible ones
+    downwards. Then it removes think times that are not needed."""
     search = _Search(exchanges)
     complete = True
     try:
@@ -84,7 +88,8 @@ def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loa
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """Return the page that `search_think_times` finds. `load` loads a page over the recorder's network."""
+    """Return the page with the think times that `search_think_times` finds. `exchanges` has the recorded
+    times of each resource, and `load` loads a page over the recorder's network."""
     loads = search_think_times(page, exchanges)
     wanted = next(loads)
     try:
@@ -96,12 +101,13 @@ def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[
 
 
 class _OutOfTimeError(Exception):
-    """Raised if the time for loads is over."""
+    """Raised inside a search if the time limit for loads is reached."""
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A page that was loaded, and how well it explains the recording."""
+    """A variant of the page (with other think times or references) that was loaded, and how well it explains
+    the recording."""
 
     page: Page
     found: Misfit
@@ -110,12 +116,14 @@ class _Tried:
 
     @property
     def loss(self) -> float:
-        """Return the negative log-likelihood plus a penalty for each think time."""
+        """Return the quantity that the search minimises: the negative log-likelihood of the recording plus 1
+        for each think time."""
         return self.unlikely + think_time_count(self.page)
 
 
 class _Search:
-    """The pages that were loaded to explain one recording, each with other think times or references."""
+    """A search for the page that best explains one recording. It keeps the variants of the page that were
+    loaded, each with other server think times or other positions of references to resources."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
@@ -134,11 +142,12 @@ class _Search:
 
     @property
     def best(self) -> _Tried:
-        """Return the tried page with the smallest loss."""
+        """Return the loaded variant of the page with the smallest `loss`."""
         return min(self.tried, key=lambda one: one.loss)
 
     def explained(self) -> Page | None:
-        """Return the best page with other explanations that fit equally well; None if no load was valid."""
+        """Return the page that explains the recording best. Its `explanations` have the think times of other
+        variants that fit about as well. Return None if no load was valid."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
@@ -154,7 +163,8 @@ class _Search:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """Return at most `most` indices below `count`, evenly spaced, including the first and the last."""
+    """Return at most `most` indices from 0 to `count` - 1, evenly spaced, including the first and the
+    last."""
     if count <= most:
         return list(range(count))
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
@@ -164,7 +174,9 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
-    """Correct the positions of references, then search from the shortest and from the longest think times."""
+    """Correct the positions in the documents at which resources are referenced. Then search for think times,
+    starting from none and from the longest possible ones. `certain` has the resources that no queue
+    delayed."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.found.waits_us.keys()
@@ -185,7 +197,8 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set think times to 0 if the loss does not grow: find them by bisection, the shortest first."""
+    """Set think times to 0 where that does not increase the loss. Try many at once, bisect sets that are
+    needed, and start with the shortest think times."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.found.waits_us if think_times[index]]
@@ -202,17 +215,19 @@ def _remove_needless(search: _Search) -> _Steps:
 
 
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
-    """Return the negative log-likelihood of a recording with these errors, up to a constant.
+    """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
 
     Errors are assumed to have a Laplace distribution, because a few are large: if two requests changed places
-    in a queue, or if a packet was lost. `error_us` is the mean absolute error, by default of these errors."""
+    in a queue, or if a packet was lost. `error_us` is the mean absolute error, by default computed from
+    `found`."""
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
     return len(errors) * log(max(RESOLUTION_US, mean_us))
 
 
 def think_time_count(page: Page) -> int:
-    """Return the number of think times that are not 0, which are the parameters of the explanation.
+    """Return the number of server think times of the page that are not 0, which are the parameters of the
+    explanation.
 
     This number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on
     Automatic Control 19:716). So a think time must explain more of the recording than chance would."""
@@ -228,7 +243,8 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
-    """Compare the recorded exchanges, one for each resource of the page, with a load over their network."""
+    """Compare recorded times with a load of the page over the recorder's network, and return the differences.
+    `exchanges` has the recorded times of each resource, in the same order."""
     waits: dict[int, float] = {}
     asks: dict[int, float] = {}
     asks_bytes: dict[int, float] = {}
@@ -251,7 +267,8 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of exchanges that only the server can delay: while they wait, no other is open."""
+    """Return the indices of requests whose response only the server can delay, because no other request was
+    open while they waited."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -261,14 +278,16 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Correct the positions of references, and all think times by the share `part` of their errors."""
+    """Return the page with think times corrected by the share `part` (0 to 1) of the errors in `found`, and
+    with corrected positions of references. `most` has the longest think time of each resource in µs."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
-    """Return the page with corrected positions of references, and corrected think times of the resources in
-    `thinking`. Each changes by the error of its wait, but stays between 0 and its value in `most` (µs).
+    """Return the page with corrected positions of references, and corrected server think times of the
+    resources in `thinking`. A think time changes by the error of its wait in `found`, but stays between 0 and
+    its value in `most` (µs).
 
     References keep the order of their requests, which is the order of the page's resources. Without this
     rule, corrections could swap references in the same packet, because bytes do not arrive evenly."""

@@ -20,7 +20,8 @@ URL_SHOWN: Final = 60
 
 @dataclass(frozen=True)
 class Cause:
-    """One step of the request of a resource, with its recorded and its replayed duration in milliseconds."""
+    """A possible cause of a wrong page load time: one step of a request (such as `receiving`), with its
+    recorded and its replayed duration in milliseconds."""
 
     url: str
     step: str
@@ -48,8 +49,9 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step on the replay's critical path that differs most from the recording; None if no step
-    differs by at least WORTH_SAYING_MS. `held_ms` is that of the Replay, and `record` its load."""
+    """Return the step of a request, on the way to the load event, whose duration in the replay (`record`)
+    differs most from the recording; None if no step differs by at least WORTH_SAYING_MS. `held_ms` has the
+    time for which the replay held each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -70,7 +72,8 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield (step, ms in `was`, ms in `now`) for each step of one request; nothing if a load lacks it."""
+    """Yield (step, ms in the load `was`, ms in the load `now`) for each step of the request of resource
+    `index`; nothing if a load lacks this request. Both loads map resources to times."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -85,13 +88,15 @@ def steps(
 
 
 def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
-    """Return the step whose durations differ most; None if no step differs by at least WORTH_SAYING_MS."""
+    """Return the step whose durations in recording and replay differ most; None if no step differs by at
+    least WORTH_SAYING_MS."""
     found = max(steps, key=lambda step: abs(step.replayed_ms - step.recorded_ms), default=None)
     return None if found is None or abs(found.replayed_ms - found.recorded_ms) < WORTH_SAYING_MS else found
 
 
 def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
-    """Yield the indices of the last resource before the load event and of its chain of initiators."""
+    """Yield the index of the resource that ended last before the load event, then of the resource that
+    initiated its request, and so on back to the document."""
     ended = {
         request.resource: request.end_ns
         for request in record.requests
@@ -108,7 +113,8 @@ ErrorKind = Literal["discovery", "connection", "think", "queue", "transfer"]
 
 @dataclass(frozen=True)
 class PredictionError(Cause):
-    """A wrongly predicted step of a request. `recorded_ms` was measured, `replayed_ms` was predicted."""
+    """A step of a request whose duration was predicted wrongly: `recorded_ms` was measured, and `replayed_ms`
+    predicted."""
 
     kind: ErrorKind
     """The part that was predicted wrongly: the time of the request, the wait for a connection, the page's
@@ -125,8 +131,9 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step of the predicted load of `page` that differs most from the measured load of `original`;
-    None if no step differs by at least WORTH_SAYING_MS."""
+    """Return the step of a request whose predicted duration differs most from the measured one; None if no
+    step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` is a load of
+    `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {
@@ -147,7 +154,8 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map resources of `page` to resources of `other` with equal method and URL. Use no resource twice."""
+    """Map the index of each resource of `page` to that of a resource of `other` with the same method and URL.
+    Use no resource of `other` twice. Resources without a match are left out."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
@@ -157,7 +165,8 @@ def _same_resources(page: Page, other: Page) -> dict[int, int]:
 
 
 def _timed(record: LoadRecord) -> dict[int, Moments]:
-    """Map the index of each resource to the times of its request, if all of them are known."""
+    """Map the index of each resource to the times of its request. Requests with an unknown time are left
+    out."""
     found = {}
     for one in record.requests:
         every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)
@@ -169,7 +178,8 @@ def _timed(record: LoadRecord) -> dict[int, Moments]:
 
 @dataclass(frozen=True)
 class ValidatedReplay:
-    """A page that was recorded and replayed, with the times of both loads."""
+    """A recorded page and its replay, with the page load times of both, to judge how accurate the replay
+    is."""
 
     replay: Replay
     replayed_ms: float
@@ -188,7 +198,8 @@ class ValidatedReplay:
 
     @property
     def error_percent(self) -> float:
-        """Return the error of the load time in percent, positive if the replay took longer."""
+        """Return the error of the replayed page load time in percent of the recorded one; positive if the
+        replay took longer."""
         return 100 * (self.replayed_ms - self.recorded_ms) / self.recorded_ms
 
     def as_json(self) -> dict[str, Any]:
@@ -210,6 +221,7 @@ class ValidatedReplay:
 
 
 def median_error_percent(judged: Iterable[ValidatedReplay]) -> float | None:
-    """Return the median of the absolute errors in percent; None without any replay."""
+    """Return the median of the absolute errors of replayed page load times in percent; None if `judged` is
+    empty."""
     errors = [abs(one.error_percent) for one in judged]
     return round(median(errors), 3) if errors else None

@@ -57,7 +57,8 @@ ARM: Final[ArmName] = HEADLINE.name
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that derive a network and a page from a recording. Each can be off, to measure its effect."""
+    """The rules that derive a network and a page from a recording, to replay it. Each rule can be switched
+    off, to measure its effect."""
 
     window_ms: float | None = WINDOW_MS
     """The time window in which the rate of the link is measured; None for a link without a rate."""
@@ -83,7 +84,8 @@ class Rules:
 
 @dataclass(frozen=True)
 class Replay:
-    """The page, network and settings that replay a recording."""
+    """The page, network and settings that were derived from a recording, to replay the recorded load in the
+    emulator."""
 
     page: Page
     network: Network
@@ -99,7 +101,8 @@ class Replay:
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """Return the page with https URLs for hosts with HTTP/3 and http URLs for other hosts. Ports stay."""
+        """Return the page as the replay loads it: with https URLs for hosts with HTTP/3, and http URLs for
+        other hosts. Without hosts with HTTP/3, the page is unchanged. Ports stay."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -123,7 +126,8 @@ class Replay:
 
 
 def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
-    """Derive the replay of an imported recording. Raises InputError if the recording lacks timings."""
+    """Derive page, network and settings that replay the recording of an imported page. Raises InputError if
+    the recording lacks timings."""
     page, recording = imported.page, _sufficient(imported)
     rate = _rate(recording, rules)
     window = WINDOW_SEGMENTS
@@ -161,9 +165,11 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network over which a load was recorded, as named in the recording or else implied by it.
+    """Return the network over which a page was recorded: the one that the recording names, or else one
+    derived from its timings.
 
-    Return None if a named network is invalid, if no handshake shows an RTT, or if the link was never full."""
+    Return None if the named network is invalid, if no handshake shows an RTT, or if the link was never
+    full."""
     if recording.network is not None:
         try:
             return Network.model_validate(recording.network)
@@ -188,7 +194,8 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms for which to hold a request: recorded delays that the replay does not cause.
+    """Return the time in ms for which the replay must hold back a request, because its recorded delay would
+    not occur in the replay: the lookup, the handshake of a `shared` (HTTP/2 or HTTP/3) connection, and waits.
 
     With `waits`, include recorded waits for a connection, which may also come from a busy recording machine.
     Otherwise the replay itself waits for one of six connections."""
@@ -205,7 +212,8 @@ def _sent_together(
     held: Sequence[float],
     shared: Collection[str],
 ) -> tuple[float, ...]:
-    """Return `held`, increased so that requests that waited for the same shared connection are sent together.
+    """Return `held` (the ms for which to hold back each request), increased so that requests that waited for
+    the same connection of a host in `shared` (HTTP/2 or HTTP/3) are sent together.
 
     Such requests were sent together, in order, when the connection was ready. Recordings round each duration
     separately. An error of 0.1 ms could put another response first, and delay others by a round trip."""
@@ -242,7 +250,8 @@ def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the link's rate in bit/s, at least RATE_MIN_BIT_PER_S; None if unknown or above the maximum."""
+    """Return the link's rate in bit/s, derived from the recording, and at least RATE_MIN_BIT_PER_S. Return
+    None if it is unknown or above RATE_MAX_BIT_PER_S, so that the link needs no rate."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -253,7 +262,8 @@ def _rate(recording: Recording, rules: Rules) -> int | None:
 
 
 def _network(recording: Recording, rate: int | None) -> Network:
-    """Return a network whose link has the RTT of the nearest host. Other hosts have extra RTTs."""
+    """Return a network with this link rate in bit/s (None: unlimited). The link has the recorded RTT of the
+    nearest host, and other hosts have additional RTTs."""
     trips = {host: min(round(ms * 1000), RTT_MAX_US) for host, ms in recording.round_trip_ms.items()}
     base = min(*trips.values(), LINK_RTT_MAX_US)
     return Network(
@@ -265,8 +275,9 @@ def _network(recording: Recording, rate: int | None) -> Network:
 
 
 def _with_resolver(network: Network, recording: Recording, rules: Rules, name: str) -> Network:
-    """Add a resolver to the network if `rules.names` needs one. Its RTT is the shortest recorded lookup that
-    no cache answered. Raises InputError if there is none."""
+    """Return the network, with a DNS resolver if `rules.names` requires one. The resolver's RTT is the
+    shortest recorded lookup that no cache answered. Raises InputError, which names the page `name`, if there
+    is none."""
     if rules.names == "none":
         return network
     lookups = [exchange.lookup for exchange in recording.exchanges if exchange.lookup >= CACHED_MS]
@@ -277,7 +288,8 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
-    """Return the initial window: the largest number of segments of a response that arrived in one flight.
+    """Return the initial congestion window in segments for the replay: the largest number of segments of a
+    response that arrived in one flight. `rate` is the link's rate in bit/s.
 
     Content delivery networks begin with more than ten segments, and an open connection may have a larger
     window. If a response took longer than the rate explains, the replay paces it. The segment of its head is
@@ -300,7 +312,8 @@ def window_segments(resources: Sequence[Resource], recording: Recording, rate: i
 def _with_fitting_trips(
     page: Page, recording: Recording, rate: int | None, window: int
 ) -> tuple[Page, Recording]:
-    """Shorten the hosts' round trips until slow start explains how fast each body arrived.
+    """Return page and recording with shorter round trips to hosts, so that slow start explains how fast each
+    body arrived. `window` is the initial congestion window in segments.
 
     A host's only handshake may have been slow, or its initial window may be larger than other hosts'. The
     time taken from round trips becomes server think time, so that waits keep their length."""
@@ -326,8 +339,8 @@ def _as_recorded(
     link: tuple[int | None, int],
     shared: Collection[str],
 ) -> Page:
-    """Return the page with the recorded delays: `held` before each request, and as `rules` require,
-    handshakes with hosts outside `shared`, pushes, and slow sending by servers.
+    """Return the page with the recorded delays: before each request the time in `held` (ms), and as `rules`
+    require, handshakes with hosts outside `shared` (HTTP/2 or HTTP/3), pushes, and slow sending by servers.
 
     `link` is the link's rate in bit/s and the initial window in segments."""
 
@@ -355,7 +368,8 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the ms for which the server sends a body; 0 if the network explains how long the body took."""
+    """Return the ms over which the replay's server spreads the sending of a body: the recorded duration, or 0
+    if slow start, with this round trip and initial window (segments), and the link's rate explain it."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
