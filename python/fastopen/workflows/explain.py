@@ -629,8 +629,8 @@ class _Row:
         self._objects, self._bytes, self.fitted_to = other._objects, other._bytes, other.fitted_to
 
     def add_time(self, theirs: Mapping[int, PublishedCell]) -> None:
-        """Set `added_ms`, an assumed processing time of the client, to the time that our load without TFO lacks
-        compared with a published time: the first in `fitted_to`, by default the shortest."""
+        """Set `added_ms`, an assumed processing time of the client, to the time by which a published time
+        without TFO is longer than ours: the first in `fitted_to`, by default the shortest."""
         first = min(theirs, key=lambda network: theirs[network].off_ms)
         self.fitted_to = self.fitted_to or (first,)
         ours = self.measured.get((self.fitted_to[0], BASELINE.name))
