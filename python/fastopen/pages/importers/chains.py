@@ -82,14 +82,12 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def start_order(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: start time, number of redirects and preflights before the exchange, recorded
-    order."""
+    """Return a sort key: start, number of redirects and preflights before the exchange, recorded order."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first exchange of the chain of redirects and preflights that ends with `entry`, which may be
-    `entry` itself."""
+    """Return the first exchange of the chain of redirects and preflights that ends with `entry`."""
     return _first(entry)[0]
 
 

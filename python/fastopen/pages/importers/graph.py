@@ -57,7 +57,7 @@ class Graph:
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Map each exchange that the root leads to, by redirects and parsed references, to the edge to its
+        """Map each exchange that redirects and parsed references from the root reach to the edge to its
         initiator."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
@@ -183,7 +183,7 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET of the same URL as a GET in `others`, so it is from another
+        """Return True if the exchange is a GET of the same URL as a GET in `others`: a request of another
         visit."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(

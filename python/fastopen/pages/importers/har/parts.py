@@ -22,15 +22,14 @@ class Headers(list[tuple[str, str]]):
 
 @dataclass
 class BodyStripper:
-    """Reduces the memory of a HAR's entries: moves bodies to `store`, and shares equal headers between
-    entries."""
+    """Reduces the memory of a HAR's entries: moves bodies to `store`, and keeps equal headers only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """Return a copy of a HAR entry with its body in `store`; return `raw` itself if it is not a JSON
-        object."""
+        """Return a copy of a HAR entry with its body moved to `store`; any value but an object is returned as
+        it is."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}
@@ -58,7 +57,7 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """Move a HAR `content` to the body store, and return the stored body; None if it cannot be
+        """Store a HAR `content` as bytes, and return the stored body; None if the content cannot be
         decoded."""
         text = content["text"]
         if not isinstance(text, str):
