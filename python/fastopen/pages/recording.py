@@ -46,7 +46,8 @@ class RecordedExchange:
 
 @dataclass(frozen=True)
 class Recording:
-    """Facts from a recording about the times of the load and the recorder's network."""
+    """Times of a recorded page load, RTTs to its hosts, and the recorder's bandwidth limits or emulated
+    network."""
 
     exchanges: tuple[RecordedExchange, ...]
     """The exchange of each resource of the page, in the order of the resources."""

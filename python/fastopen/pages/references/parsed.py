@@ -132,7 +132,8 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references from the tags and texts for which lxml calls `start`, `end` and `data`."""
+    """Collects references to other resources from HTML: lxml calls `start`, `end` and `data` for tags and
+    text."""
 
     def __init__(self) -> None:
         self.at = 0

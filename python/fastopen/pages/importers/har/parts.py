@@ -28,8 +28,7 @@ class BodyStripper:
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """Return a copy of a HAR entry with its body moved to `store`; any value but an object is returned as
-        it is."""
+        """Return a copy of a HAR entry with its body moved to `store`; return other values as they are."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}
@@ -57,8 +56,7 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """Store a HAR `content` as bytes, and return the stored body; None if the content cannot be
-        decoded."""
+        """Store a HAR `content` as bytes, and return the stored body; None if it cannot be decoded."""
         text = content["text"]
         if not isinstance(text, str):
             return None
