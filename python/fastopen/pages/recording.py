@@ -46,8 +46,7 @@ class RecordedExchange:
 
 @dataclass(frozen=True)
 class Recording:
-    """Times of a recorded page load, RTTs to its hosts, and the recorder's bandwidth limits or emulated
-    network."""
+    """The times of a recorded page load, and the RTTs and bandwidth limits of the recorder's network."""
 
     exchanges: tuple[RecordedExchange, ...]
     """The exchange of each resource of the page, in the order of the resources."""

@@ -55,8 +55,7 @@ def side_lines(compared: RunComparison) -> list[str]:
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
-    """Yield a table for each page, with a row for each combination of network, setting and use of TFO that
-    both runs have."""
+    """Yield a table for each page, with a row for each network, setting and use of TFO in both runs."""
     return (
         _grid(compared, page, list(cells)) for page, cells in groupby(compared.cells, lambda one: one.page)
     )
@@ -158,8 +157,7 @@ def _plt_change(cell: CellChange) -> str:
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the changes of page load times that are called slower or faster in the second run, largest
-    first."""
+    """Return the page load times that are slower or faster in the second run, largest change first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
@@ -240,9 +238,9 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, tone) for each limit, followed by a line for each change that does not keep the limit.
-    Tones are `bad` for a failed check, `good` for a limit without failures, and `notable` for an uncertain
-    check."""
+    """Yield (line, tone) for each limit, followed by a line for each change that does not keep the limit. The
+    tone is `bad` for failures, `notable` for changes that are unclear or unknown, and `good` for other
+    limits."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])

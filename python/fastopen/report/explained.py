@@ -75,8 +75,7 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def unreached_grid(found: Explained) -> Grid:
-    """Return a table of the published savings that the best set of assumptions does not reproduce, with
-    reasons."""
+    """Return a table of published savings that the best set of assumptions misses, with the reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))

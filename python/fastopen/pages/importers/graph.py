@@ -57,8 +57,7 @@ class Graph:
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Map each exchange that redirects and references from the root reach to the edge to its
-        initiator."""
+        """Map each exchange that redirects or references from the root reach to the edge to its initiator."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
@@ -183,8 +182,8 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET, and `others` contain a GET of its URL (from another
-        visit)."""
+        """Return True if the exchange is a GET and `others` has a GET of its URL, which is from another visit
+        of the page."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

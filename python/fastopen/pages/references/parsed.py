@@ -132,8 +132,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references to other resources from HTML: lxml calls `start`, `end` and `data` for tags and
-    text."""
+    """Collects references to other resources from HTML, whose tags and texts lxml passes to its methods."""
 
     def __init__(self) -> None:
         self.at = 0
