@@ -182,8 +182,8 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET and `others` has a GET of its URL, which is from another visit
-        of the page."""
+        """Return True if the exchange is a GET and `others` has a GET of its URL, from another visit of the
+        page."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

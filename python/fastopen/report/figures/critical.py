@@ -52,8 +52,9 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str) -> Any:
-    """Draw the panel `title`: one stacked bar of waits for each value on the y axis (titled `heading`) and
-    use of TFO. `rows` has the data of all panels, and `empty` is a chart of them without encoding."""
+    """Draw the panel `title`: a stacked bar of waits for each value on the y axis (titled `heading`) and use
+    of TFO. `rows` has the data of all panels; `empty` is a chart without marks, for the data of this
+    panel."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)

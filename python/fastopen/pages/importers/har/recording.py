@@ -263,8 +263,8 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Link redirects and preflights, and return only the entries that used the network, not a local cache. If
-    the root document and the redirects to it are all from the cache, the root is kept, because every page
+    """Link redirects and preflights, and return only the entries that used the network, not local ones as
+    from a cache. If the root document and all redirects to it are local, keep the root, because every page
     needs one."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
