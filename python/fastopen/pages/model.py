@@ -240,9 +240,9 @@ class Page(BaseModel):
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the page as JSON with sorted keys and no spaces, without the offsets of
-        bodies in a job's file. Keys of later versions are left out at their defaults, so that older pages
-        keep their digests."""
+        """Return the SHA-256 of the page's JSON (sorted keys, no spaces), without offsets of bodies in a
+        job's file. Keys of later versions are left out at their defaults, so that older pages keep their
+        digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )

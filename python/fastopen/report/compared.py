@@ -157,7 +157,7 @@ def _plt_change(cell: CellChange) -> str:
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the page load times that are slower or faster in the second run, largest change first."""
+    """Return the changes of page load time that are slower or faster in the second run, largest first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
@@ -211,8 +211,7 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
     """Yield a line for each change of invalid loads, connections with SYN data or retransmitted segments
-    between two runs, for at most NAMED_MAX pages and settings; then a line with the number of others, if
-    any."""
+    between two runs, at most NAMED_MAX of them; then a line with the number of the other changes, if any."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -238,9 +237,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, tone) for each limit, followed by a line for each change that does not keep the limit. The
-    tone is `bad` for failures, `notable` for changes that are unclear or unknown, and `good` for other
-    limits."""
+    """Yield (line, tone) for each limit, each followed by a line for each change that does not keep the
+    limit. Tones: `bad` for failures, `notable` for unclear or unknown changes, `good` for other limits."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])

@@ -19,8 +19,7 @@ EXTREMES: Final = 3
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
     """Yield a table of the distribution of savings over many pages, and a table of page properties that
-    correlate with the saving. The second has at most `places` columns (networks with setups), by default
-    all."""
+    correlate with the saving, for at most `places` combinations of network and setup (None: all)."""
     if not results.distributions:
         return
     yield _distribution_grid(results)

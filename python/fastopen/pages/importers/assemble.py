@@ -59,9 +59,8 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page made of the exchanges whose indices are the keys of `edges`. The first key is the root;
-    every other exchange comes after its initiator. Adds these exchanges' notes (counts of guessed or odd
-    facts) to `notes`."""
+    """Return the page made of the exchanges whose indices are the keys of `edges`: the root first, initiators
+    before what they initiate. Adds the exchanges' notes (counts of guessed or odd facts) to `notes`."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

@@ -13,8 +13,7 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 def link_chains(entries: Sequence[Exchange]) -> None:
     """Link each redirect to its target, and each preflight to the request that it allows: set `before` of the
-    target or request, and move its start to the end of the redirect or preflight if it seems to start
-    earlier."""
+    target or request, and let it start no earlier than the redirect or preflight ends."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:

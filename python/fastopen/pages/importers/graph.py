@@ -48,9 +48,8 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Map each exchange of the page with this root to the edge to its initiator. An exchange belongs to
-        the page if redirects, references or URLs in scripts and other texts lead to it. Initiators come
-        first."""
+        """Map each exchange of the page with this root to the edge to its initiator, initiators first. The
+        page's exchanges are those that redirects, references or URLs in scripts and other texts lead to."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
@@ -63,8 +62,8 @@ class Graph:
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add to `edges` (the edge to the initiator by exchange) all exchanges that redirects and references
-        reach from `started`. The search is breadth-first, because resources nearer to the root are requested
+        """Add to `edges` (which maps exchanges to the edge to their initiator) all exchanges that redirects
+        and references reach from `started`. Breadth-first, as resources near the root are requested
         earlier."""
         waiting = deque(started)
         while waiting:
@@ -182,8 +181,7 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET and `others` has a GET of its URL, from another visit of the
-        page."""
+        """Return True if the exchange is a GET and `others` has a GET of its URL (of another visit)."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

@@ -125,9 +125,9 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Return, for each exchange in `found`, the index of the first redirect of the chain that led to it; its
-    own index if there is none. A chain stops before another exchange in `found`, and with `in_order` before a
-    redirect recorded after its target."""
+    """Return, for each exchange in `found`, the index of the first redirect of the chain that led to it, or
+    its own index. The chain stops at other exchanges in `found`, and if `in_order` at redirects recorded
+    later."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

@@ -227,9 +227,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase of an exchange: `after` the load event, `load` if the load event waits for it, or
-    `async`. `ended` is the end of its redirects or preflighted request, and `fired_at` the time of the load
-    event."""
+    """Return the phase of an exchange: `after` the load event, `load` if the load event waits for it, or else
+    `async`. `ended` includes its redirects or preflighted request; `fired_at` is the load event's time."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"

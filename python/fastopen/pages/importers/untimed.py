@@ -114,8 +114,7 @@ def _page(
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
     """Return `edges` with the phase of each exchange: `load` if the load event waits for it, else `async`.
-    The type of a parsed reference decides, or else `delays_load_event`. A redirect has the phase of its
-    target, because its own MIME type is arbitrary."""
+    The type of a parsed reference decides, or else `delays_load_event`. A redirect has its target's phase."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

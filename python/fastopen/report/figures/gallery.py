@@ -55,9 +55,8 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield (page, name, loads) for each combination of page, network and setting. `name` has its values,
-    such as `20 ms`; the loads without and with TFO, by arm (use of TFO), are the examples that reports
-    show."""
+    """Yield (page, name, loads by arm) for each row of the pages' tables. `name` has the row's network and
+    setting, such as `20 ms`; the loads are its example loads without and with TFO."""
     for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = analysis.attribution.shown

@@ -15,8 +15,8 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each row of the tables of all pages (a page on a network with a setting), with fields for its
-    chart data: `page`, `place` (the row's name), `panel` (its panel's title) and `x` (its value of the factor
+    """Yield each row of the pages' tables (a page on a network with a setting) and fields for its chart data:
+    `page`, `place` (name of the row), `panel` (title of its panel) and `x` (its value of the factor
     `axis`)."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):

@@ -155,8 +155,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
     """Return the HAR's pages, with the indices of their entries in `members`. If the HAR declares no pages,
-    they come from the entries' `pageref`, or else are one page. The start time decides between pages with
-    equal ids."""
+    each `pageref` of an entry is a page, or else all entries are one. Start times decide between equal
+    ids."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -226,8 +226,8 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that used the network, in file order, with redirects linked to their targets,
-    and counts of skipped entries and guesses. With `lenient`, skip invalid entries instead of raising
+    """Return the page's entries that used the network, in file order, redirects linked to their targets, and
+    counts of guesses and skipped entries. Invalid entries are skipped with `lenient`, else raise
     InputError."""
     notes = Notes()
     entries: list[Exchange] = []
@@ -263,9 +263,9 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Link redirects and preflights, and return only the entries that used the network, not local ones as
-    from a cache. If the root document and all redirects to it are local, keep the root, because every page
-    needs one."""
+    """Link redirects and preflights, and return the entries that used the network, not for example a cache.
+    If the root document and all redirects to it used no network, keep the root, because every page needs
+    one."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}

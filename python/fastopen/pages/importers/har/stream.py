@@ -47,9 +47,8 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read the next piece of the JSON text, at least as long as the text not parsed yet (up to a limit),
-        and drop the parsed text. Raises InputError if a single JSON value is too long or would take too much
-        memory."""
+        """Read the next piece of the JSON text, about as long as the text not parsed yet, and drop the parsed
+        text. Raises InputError if a single JSON value is too long or would take too much memory."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -113,9 +112,9 @@ class Scanner:
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return a DamageError for malformed JSON: `fault` is the decoder's message, `at` its offset in the
-        text held in memory. The error gives line and column in the file, and if the file ended too early
-        (`ended`)."""
+        """Return a DamageError for malformed JSON with line and column in the file; its `ended` is True if
+        the file ends too early. `fault` is the decoder's message, `at` the offset in the text held in
+        memory."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
