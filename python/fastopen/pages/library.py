@@ -85,7 +85,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the page's notes about damaged parts of its file that `lenient` left out."""
+    """Return the page's notes about damaged parts of its file, which an import with `lenient` skips."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 

@@ -153,7 +153,8 @@ class Resource(BaseModel):
 
 
 class Explanation(BaseModel):
-    """The think times and reference positions of all resources of a page, which explain its recording."""
+    """Server think times and reference positions of a page that explain its recorded times. A reference
+    position is the number of the initiator's body bytes that must arrive before the request."""
 
     model_config = _CONFIG
 
@@ -204,14 +205,15 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the think times and reference positions of the page's resources."""
+        """Return the current server think times and `initiator_at_bytes` of the page's resources."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page that has the values of `explanation`, and no alternative explanations."""
+        """Return a copy of the page with the server think times and `initiator_at_bytes` of `explanation`,
+        and with an empty `explanations`."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -238,8 +240,9 @@ class Page(BaseModel):
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the page's canonical JSON (all keys, sorted, no spaces), without a job's
-        offsets. Keys with the values in _LATER_KEYS are left out, so that older pages keep their digests."""
+        """Return the SHA-256 of the page's JSON (sorted keys, no spaces), without offsets of bodies in a
+        job's file. Keys of later versions are left out at their defaults, so that older pages keep their
+        digests."""
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )
@@ -252,7 +255,8 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the reason why `explanation` cannot belong to these resources; None if it can."""
+    """Return the reason why `explanation` cannot belong to a page with these resources, such as a wrong
+    number of values; None if it can."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"

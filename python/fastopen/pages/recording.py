@@ -46,7 +46,7 @@ class RecordedExchange:
 
 @dataclass(frozen=True)
 class Recording:
-    """Facts from a recording about the times of the load and the recorder's network."""
+    """The times of a recorded page load, and the RTTs and bandwidth limits of the recorder's network."""
 
     exchanges: tuple[RecordedExchange, ...]
     """The exchange of each resource of the page, in the order of the resources."""

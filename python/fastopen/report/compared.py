@@ -55,7 +55,7 @@ def side_lines(compared: RunComparison) -> list[str]:
 
 
 def comparison_grids(compared: RunComparison) -> Iterator[Grid]:
-    """Yield a table for each page, with a row for each cell that both runs have."""
+    """Yield a table for each page, with a row for each network, setting and use of TFO in both runs."""
     return (
         _grid(compared, page, list(cells)) for page, cells in groupby(compared.cells, lambda one: one.page)
     )
@@ -122,7 +122,8 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """Return a sentence on how many cells are slower, faster or unchanged, with the largest change."""
+    """Return a sentence on how often the second run is slower, faster or unchanged, and on the largest
+    change. One case is one page over one network with one setting, with or without TFO."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -149,20 +150,21 @@ def _percent_of(cell: CellChange) -> float:
 
 
 def _plt_change(cell: CellChange) -> str:
-    """Return the text of a cell's change of page load time: `+44 ms (+3.1 %)`, or `not known`."""
+    """Return the change of the page load time between two runs: `+44 ms (+3.1 %)`, or `not known`."""
     if cell.plt is None:
         return "not known"
     return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
 
 
 def changed_cells(compared: RunComparison) -> list[CellChange]:
-    """Return the cells that are slower or faster in B than in A, the largest change first."""
+    """Return the changes of page load time that are slower or faster in the second run, largest first."""
     changed = [cell for cell in compared.cells if cell.outcome in (Outcome.SLOWER, Outcome.FASTER)]
     return sorted(changed, key=lambda cell: -abs(_percent_of(cell)))
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line on the critical path of each of the NAMED_MAX most changed cells; count the others."""
+    """Yield a line for each of the NAMED_MAX largest changes of page load times, on the part of the critical
+    path that changed; then a line with the number of other changes, if any."""
     cells = changed_cells(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -208,7 +210,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each of the first NAMED_MAX cells whose evidence changed; count the others."""
+    """Yield a line for each change of invalid loads, connections with SYN data or retransmitted segments
+    between two runs, at most NAMED_MAX of them; then a line with the number of the other changes, if any."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -225,7 +228,8 @@ def evidence_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def unshared_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each run with cells that the other run lacks, naming at most NAMED_MAX cells."""
+    """Yield a line for each run that measured pages or settings that the other run lacks, with at most
+    NAMED_MAX of their names."""
     for letter, names in (("A", compared.only_before), ("B", compared.only_after)):
         if names:
             more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -233,7 +237,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, tone) for each limit, then for each cell in which the limit does not hold."""
+    """Yield (line, tone) for each limit, each followed by a line for each change that does not keep the
+    limit. Tones: `bad` for failures, `notable` for unclear or unknown changes, `good` for other limits."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])
@@ -246,8 +251,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return in words the change of the PLT or saving that the limit checks, with its confidence interval. If
-    the change is unknown, return the number of invalid loads of run B in words."""
+    """Return the checked change of page load time or saving as text, with its confidence interval; if the
+    change is unknown, return the number of invalid loads of the second run (B)."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -44,7 +44,8 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the HTML section on one comparison. With `first`, its verdict is marked as that of the page."""
+    """Return the HTML section on a comparison of two runs and on its checked limits. With `first`, its
+    verdict is marked as that of the whole HTML page."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts
@@ -82,8 +83,8 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return (name, pieces of the bar) for each path. A piece has its share of the longest bar in percent, a
-    colour and a title. `paths` maps names to the milliseconds of each kind of wait."""
+    """Return (name, pieces of a bar) for each critical path. A piece is a kind of wait: its share of the
+    longest bar in percent, colour and title. `paths` maps names to milliseconds by kind of wait."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():

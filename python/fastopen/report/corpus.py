@@ -18,8 +18,8 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of savings over pages, and a table of the properties of pages that correlate with them.
-    The second has at most `places` columns, one for each combination of network and setup."""
+    """Yield a table of the distribution of savings over many pages, and a table of page properties that
+    correlate with the saving, for at most `places` combinations of network and setup (None: all)."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -29,8 +29,9 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield sentences on the saving for each combination of network and setup, and on the properties of pages
-    that correlate with the saving. The saving is that of the first of `treatments_of`."""
+    """Yield sentences on the distribution of the TFO saving over many pages, for each network with each
+    setup, and on page properties that correlate with the saving. If TFO was used in several ways, the way
+    that `treatments_of` lists first counts."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -57,7 +58,8 @@ def middle_pages_sentence(savings: Mapping[str, float]) -> str:
 
 
 def pages_described_singly(results: Results) -> list[str]:
-    """Return the pages to describe one by one: all, or of a corpus those with the most and least saving."""
+    """Return the pages that a report describes one by one: in a run over many pages, the EXTREMES pages with
+    the most and with the least saving; otherwise all pages."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()

@@ -18,7 +18,8 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table that compares published cells with the unchanged experiment and with the best rig."""
+    """Return a table of published load times and savings, next to those of the experiment as it is (base) and
+    of the rig (assumptions on the published measurement) that explains them best."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -44,7 +45,8 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of the declared properties and their effects on the number of agreeing savings."""
+    """Return a table of assumptions on the published measurement, and of the number of published savings that
+    agree more or less because of each assumption."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -73,7 +75,7 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def unreached_grid(found: Explained) -> Grid:
-    """Return a table of the savings that the best rig does not reproduce, with reasons."""
+    """Return a table of published savings that the best set of assumptions misses, with the reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))
@@ -85,7 +87,8 @@ def unreached_grid(found: Explained) -> Grid:
 
 
 def moved_grid(found: Explained) -> Grid:
-    """Return a table of the cells whose agreement changes if one property is added to the experiment."""
+    """Return a table of published savings that begin or cease to agree with the measured ones if one
+    assumption on the published measurement is added to the experiment."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -138,7 +141,8 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return a cell's time without TFO and saving on a rig, green if the times or the saving agree."""
+    """Return table entries for a published page and network on a rig (a set of assumptions): load time
+    without TFO, green if both times agree with the published ones, and saving, green if it agrees."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

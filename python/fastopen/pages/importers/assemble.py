@@ -23,7 +23,7 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from an exchange to its initiator, and properties that depend on both."""
+    """The link from an exchange (request and response) to its initiator, with values that depend on both."""
 
     by: int | None
     """The initiator's index; None for the root."""
@@ -59,8 +59,8 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page of the exchanges whose indices are the keys of `edges`: the root first, and each other
-    exchange after its initiator. Adds the notes on these exchanges to `notes`, the notes on the recording."""
+    """Return the page made of the exchanges whose indices are the keys of `edges`: the root first, initiators
+    before what they initiate. Adds the exchanges' notes (counts of guessed or odd facts) to `notes`."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

@@ -12,8 +12,8 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Find the target of each redirect and the request that each preflight allows, and set `before` of these
-    requests. Move the start of these requests to the end of the redirect or preflight if it seems earlier."""
+    """Link each redirect to its target, and each preflight to the request that it allows: set `before` of the
+    target or request, and let it start no earlier than the redirect or preflight ends."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -53,8 +53,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
-    """Skip the exchanges in `gone` in the chains (`before`) that lead to the exchanges in `kept`. A redirect
-    before a skipped exchange then leads to the next exchange that is kept."""
+    """Remove the exchanges `gone` from the redirect and preflight chains (`before`) of the exchanges `kept`.
+    If the exchange before a kept one is now a redirect, it redirects to the kept exchange."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -68,8 +68,8 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first entry of the chain that led to this entry, and the number of steps between the two.
-    Store the result in `led_by` of all entries in between."""
+    """Return the first exchange of the chain of redirects and preflights that ends with `entry`, and the
+    number of steps from it to `entry`. Cache the result in `led_by` of the exchanges after the first."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)
@@ -81,17 +81,17 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def start_order(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: start, steps in the chain (redirect before target), order in the recording."""
+    """Return a sort key: start, number of redirects and preflights before the exchange, recorded order."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
 def head(entry: Exchange) -> Exchange:
-    """Return the first entry of the chain that led to this entry; this entry if no chain led to it."""
+    """Return the first exchange of the chain of redirects and preflights that ends with `entry`."""
     return _first(entry)[0]
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each entry to the latest end of this entry and of the entries that it led to."""
+    """Map each exchange to the latest end time in its chain of redirects and preflights, from itself on."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

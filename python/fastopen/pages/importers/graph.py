@@ -48,22 +48,23 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Map each exchange that the root leads to, by redirects, references or URLs in texts, to its edge.
-        Initiators precede the exchanges that they initiate."""
+        """Map each exchange of the page with this root to the edge to its initiator, initiators first. The
+        page's exchanges are those that redirects, references or URLs in scripts and other texts lead to."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Map each exchange that the root leads to, by redirects and references only, to its edge."""
+        """Map each exchange that redirects or references from the root reach to the edge to its initiator."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add to `edges` all exchanges to which the exchanges in `started` lead by redirects and references.
-        The search is breadth-first, because resources nearer to the root are requested earlier."""
+        """Add to `edges` (which maps exchanges to the edge to their initiator) all exchanges that redirects
+        and references reach from `started`. Breadth-first, as resources near the root are requested
+        earlier."""
         waiting = deque(started)
         while waiting:
             index = waiting.popleft()
@@ -79,8 +80,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges on other pages of a crawl: the exchanges in `started`, the link targets found
-        so far, and all exchanges to which these lead. Empty if `started` is empty."""
+        """Return the exchanges that belong to other pages of a crawl: `started`, all targets of hyperlinks,
+        and all exchanges that redirects and references reach from these. Empty if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -106,9 +107,9 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse the text of a document or stylesheet. Return (target, edge) for each reference to another
-        exchange, in text order. Add the targets of links to `linked`, and other URLs that lead to the same
-        response to `alternatives`."""
+        """Parse a document or stylesheet. Return (target, edge to its initiator) for each reference to a
+        recorded exchange, in text order. Add targets of hyperlinks to `linked`, and unrecorded URLs for the
+        same resource (as of other sizes of a picture) to `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -156,8 +157,8 @@ class Graph:
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Add to `edges` the exchanges whose URLs occur in a text of the page, such as a script. Return their
-        indices."""
+        """Find unreferenced exchanges whose URLs occur in a text of the page, such as a script. Add them to
+        `edges`, with the text as the initiator, and return their indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i
@@ -180,8 +181,7 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET, and `others` contain a GET of the same URL. The exchange then
-        belongs to another visit."""
+        """Return True if the exchange is a GET and `others` has a GET of its URL (of another visit)."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

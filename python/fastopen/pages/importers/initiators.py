@@ -26,11 +26,11 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds the initiators of entries. The entries must be in order of start, with the root first."""
+    """Finds the initiator of each exchange of a page. The exchanges are in order of start, the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """Prepare the search. `document` is the index of the main document, at the end of the root's
-        redirects."""
+        """`entries`: the exchanges, in order of start. `document`: index of the main document, to which the
+        root is redirected, if at all."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -46,8 +46,8 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return (initiator, evidence) for each entry, and the value of `Page.initiators`. An initiator is an
-        index, or None for the root, and its evidence is a key of notes.SENTENCES."""
+        """Return the initiator's index (None for the root) and its evidence, a key of notes.SENTENCES, for
+        each exchange; and if all initiators are `recorded`, all `inferred`, or `mixed`. Adds to `notes`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -114,9 +114,9 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the initiator of an entry that a text or the recorder attributes to `recorded`: if a parser
-        made the request long after the end of its document, the script or stylesheet that arrived last before
-        the request; otherwise `recorded`.
+        """Return the index of the resource that an exchange waited for. If a document's parser made the
+        request more than HELD_BACK_MS after the document ended, it is the script or stylesheet that arrived
+        last before the request, if any; otherwise it is `recorded`, the initiator by a text or the recorder.
 
         A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
         a wait depends on the network. If it counted as processing, it would be equally long on every network.

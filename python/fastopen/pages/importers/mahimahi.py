@@ -117,7 +117,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """Return the exchange of a message; None (counted in `notes`) if it cannot be part of a page."""
+    """Return a recorded Mahimahi request and response as an Exchange. Return None, with the reason counted in
+    `notes`, if a page cannot contain it."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest

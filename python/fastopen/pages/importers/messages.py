@@ -45,9 +45,9 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return an HTTP request and response as an Exchange; None, counted in `notes`, if no page can contain
-    it. `sent` and `got` are the headers of request and response. `body` is the response's body without
-    chunked framing, and `lost_body_bytes` the length of a body that is missing in the archive."""
+    """Return an HTTP request and response as an Exchange; None, with the reason counted in `notes`, if a page
+    cannot contain it (such as robots.txt). `sent` and `got` are the request's and the response's headers.
+    `body` has no chunked framing; `lost_body_bytes` is the length of a body that the archive lacks."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

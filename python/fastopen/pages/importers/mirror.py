@@ -138,8 +138,8 @@ def _is_host(name: str) -> bool:
 
 @dataclass
 class _Mirror:
-    """The files of a mirror as exchanges, and the names by which texts may refer to the files. A file's URL
-    is derived from its path."""
+    """The files of a website mirrored by wget, as exchanges whose URLs come from the files' paths. Also maps
+    names in texts to the files."""
 
     notes: Notes
     store: BodyStore

@@ -22,9 +22,9 @@ _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Return the document that the browser navigated to, after redirects. `by_start`: all exchanges in order
-    of start. `titled`: the page's URL, if its title is one, as in Chrome's HARs. Certificate checks, beacons
-    and the browser's own services may come before the document, but no other request refers to them."""
+    """Return the document to which the browser navigated, after redirects. `by_start`: all exchanges in order
+    of start. `titled`: the page's URL, if the HAR gives it as the page's title, as Chrome does. Earlier
+    certificate checks, beacons and requests of the browser's own services are passed over."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]
@@ -74,8 +74,8 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the root of each recorded page in `pages`, the URLs that an archive lists. Archives
-    list URLs after redirects, so the root is the first redirect that led to the URL, if any."""
+    """Return the index of the root of each page in `pages`, the page URLs that an archive lists. If redirects
+    led to such a URL, the root is the first redirect. URLs that were not recorded are skipped."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
@@ -110,7 +110,8 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (number of exchanges reached, index) of each possible root document, largest number first."""
+    """Return (number of exchanges that redirects and references from the document reach, index) of each
+    document that may be a root, the largest number first."""
     exchanges = graph.exchanges
     documents = [
         i
@@ -124,9 +125,9 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Return the index of the first redirect that led to each exchange in `found`, but not through another
-    exchange in `found`; the index of the exchange itself if no redirect led to it. If the exchanges are
-    `in_order`, a redirect that was recorded after its target did not lead to it."""
+    """Return, for each exchange in `found`, the index of the first redirect of the chain that led to it, or
+    its own index. The chain stops at other exchanges in `found`, and if `in_order` at redirects recorded
+    later."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

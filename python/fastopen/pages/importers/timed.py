@@ -37,8 +37,8 @@ _EXPLAINED_SHARE: Final = 0.5
 def page_with_times(
     exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of these exchanges. `head`: the facts about the page as a whole. `place` names the file
-    in errors. Raises InputError if there are too many exchanges."""
+    """Return the page made of timed exchanges. `head` has the page's facts from its HAR, such as the title.
+    `place` names the file in errors. Raises InputError if there are too many exchanges."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -227,8 +227,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase of an exchange. A chain of redirects counts as one fetch that ends at `ended`, and so
-    does a preflight with its request. Handlers of the load event make requests from `fired_at` on."""
+    """Return the phase of an exchange: `after` the load event, `load` if the load event waits for it, or else
+    `async`. `ended` includes its redirects or preflighted request; `fired_at` is the load event's time."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"

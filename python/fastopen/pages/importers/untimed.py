@@ -51,8 +51,9 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each exchange to which nothing refers to the page of its Referer, or else to the page whose root
-    precedes it. Leave out parts of other pages, and repeated requests, which belong to another visit."""
+    """Add each exchange without an initiator to the page that contains its Referer, or else to the page whose
+    root was recorded last before it. Skip parts of pages that are not imported, and repeated GETs of a URL.
+    `grown` has the edges of each page, and `heads` the roots."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
@@ -81,7 +82,8 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator of an exchange: the Referer if its type is in kinds.CODE, or else by ASKERS."""
+    """Guess the initiator of an exchange: its Referer if that is a document, stylesheet or script of the
+    page, or else by resource type the latest resource of a usual kind (ASKERS), or the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -95,7 +97,8 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, where each exchange comes after its initiator."""
+    """Return the page of the exchanges in `edges`, initiators first. `common`: notes that all pages of the
+    file share. `place` names the file in errors. Raises InputError if there are too many exchanges."""
     check_size(len(edges), place)
     notes = Notes(common)
     notes["elsewhere"] += len(graph.exchanges) - len(edges)
@@ -110,9 +113,8 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return the edges with phase `async` for the exchanges that the load event does not wait for. The type
-    in a parsed reference decides, or else `delays_load_event`. A redirect has the phase of its target,
-    because its own MIME type is arbitrary. The root is in `load`."""
+    """Return `edges` with the phase of each exchange: `load` if the load event waits for it, else `async`.
+    The type of a parsed reference decides, or else `delays_load_event`. A redirect has its target's phase."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

@@ -101,7 +101,8 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page, renamed to `name`, with bodies, heads and body sizes of the responses in `answers`."""
+    """Return the page with the name `name`, and for the resources in `answers` (by index) the recorded
+    bodies, body sizes and response headers of these exchanges."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)

@@ -64,7 +64,7 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The parts of a record that pages need."""
+    """The type, header fields, HTTP head and body of a WARC record."""
 
     kind: str
     fields: StatusAndHeaders
@@ -368,7 +368,8 @@ def _status(response: _Record) -> tuple[int, Pairs]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return a recorded URL. If its host is an IP address, replace it by the name in the Host header."""
+    """Return the recorded URL. If its host is an IP address, replace it by the name in the request's Host
+    header, if that is a name."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url

@@ -132,7 +132,7 @@ def _candidates(srcset: str) -> Iterator[str]:
 
 
 class _Collector:
-    """Collects references from the tags and texts for which lxml calls `start`, `end` and `data`."""
+    """Collects references to other resources from HTML, whose tags and texts lxml passes to its methods."""
 
     def __init__(self) -> None:
         self.at = 0

@@ -135,7 +135,7 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
 
 
 def _arms_over(x: alt.X, of: str, rows: list[dict[str, Any]], tooltip: Iterable[alt.Tooltip]) -> Any:
-    """Return a chart with a step line for each arm, which can be zoomed along `x`."""
+    """Return a step chart with a line for each use of TFO, zoomable along `x`. `of`: what is counted."""
     lines = _steps(x, of).add_params(zoom("x"))
     return lines.encode(color=arm_colour(rows), strokeDash=arm_dash(rows), tooltip=arm_tooltip(*tooltip))
 

@@ -16,9 +16,8 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(analysis: RunAnalysis) -> Figure | None:
-    """Draw page load times by TLS session and HTTP version, a panel for each page and combination of other
-    factors; None if no load over TLS is valid, or if setups vary neither in session nor in using only
-    QUIC."""
+    """Draw page load times by TLS session and HTTP version, a panel for each page and other settings; None if
+    no load over TLS is valid, or if setups differ neither in session nor in using only QUIC."""
     results = analysis.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}
@@ -84,7 +83,8 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 
 def round_trips_by_size(analysis: RunAnalysis) -> Figure | None:
-    """Draw round trips over certificate sizes; None for few sizes, or if a link has a rate."""
+    """Draw the round trips to the first byte over the size of the certificate chain; None if there are fewer
+    than SIZES_MIN sizes, or if a link has a bandwidth limit."""
     results = analysis.results
     pages = [page for page in results.pages if round_trips_of_sizes(results, page)]
     found = [row for cell in results.cells if cell.cell.page in pages and (row := _size_row(analysis, cell))]

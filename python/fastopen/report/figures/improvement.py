@@ -16,8 +16,8 @@ OURS, PUBLISHED = "measured", "published"
 
 
 def improvement_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the saving of each comparison as a bar, over the factor that `axis_of` chooses; None if no saving
-    is known."""
+    """Draw the saving by TFO as a bar for each page, network and setting, over the factor (such as the RTT)
+    that `axis_of` chooses; None if no saving is known."""
     axis = axis_of(analysis.results)
     places = list(places_along(analysis, axis))
     rows, left = first_panels([row for place, where in places for row in _rows(place, where)])
@@ -40,8 +40,8 @@ def improvement_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _saving(result: CellResult) -> dict[str, float | None]:
-    """Return the saving in percent with both ends of its interval, or of its range over samples. The ends are
-    None if loads are deterministic or too few."""
+    """Return a saving in percent (`gain`), and the ends of its interval (`low`, `high`), which are None if
+    nothing was random or the loads are too few."""
     low, high = result.interval if result.interval and not result.deterministic else (None, None)
     return {"gain": result.improvement_percent, "low": low, "high": high}
 
@@ -96,7 +96,7 @@ def _chart(rows: list[dict[str, Any]], heading: str) -> Any:
 
 
 def published_comparison(analysis: RunAnalysis) -> Figure | None:
-    """Draw measured and published savings by page and network; None if none can be compared."""
+    """Draw measured and published savings by page and network; None if no network has both."""
     rows: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         theirs = analysis.results.published.get((page, place.comparison.network))

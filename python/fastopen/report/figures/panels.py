@@ -15,8 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each comparison of all pages, with the fields that its rows of data share. `panel` is the title
-    of its panel, and `x` its value of the factor `axis`."""
+    """Yield each row of the pages' tables (a page on a network with a setting) and fields for its chart data:
+    `page`, `place` (name of the row), `panel` (title of its panel) and `x` (its value of the factor
+    `axis`)."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)
@@ -58,7 +59,8 @@ def side_by_side(
 
 
 def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
-    """Return the title of a panel: the page, if the run has several, and `name` (values of factors)."""
+    """Return the title of a panel: `name` (values of factors, such as `20 ms`), after the page's name if the
+    run has several pages; only the page's name if `name` is empty."""
     several = len(analysis.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 

@@ -68,7 +68,7 @@ def _named(page: Page, rows: list[dict[str, Any]], loads: Mapping[str, Shown]) -
 
 
 def _row(what: str, label: str, start_ns: int, end_ns: int, **others: Any) -> dict[str, Any]:
-    """Return a row of data. It has the times in milliseconds since the navigation start."""
+    """Return a row of chart data: the kind of mark (`what`), the label of the load, and times in ms."""
     return {"what": what, "arm": label, **others, "start": start_ns / 1e6, "end": end_ns / 1e6}
 
 
@@ -113,7 +113,7 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a bar from the start to the end of each request, in the order of requests, for all arms."""
+    """Draw a bar from start to end of each request, in the order of requests, without and with TFO."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -159,7 +159,7 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in the median loads of a comparison, side by side."""
+    """Draw the waits of each request without and with TFO, side by side. `place` is network and setting."""
     return loads_waterfall(page, _labelled(arms), slug, place)
 
 

@@ -111,12 +111,12 @@ def arm_dash(rows: list[dict[str, Any]]) -> alt.StrokeDash:
 
 
 def arm_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the labels of the arms in `rows`, in the order of ARMS."""
+    """Return the labels of the uses of TFO (arms) in the chart data `rows`, in the order of ARMS."""
     return [arm.label for arm in _arms(rows)]
 
 
 def arm_tooltip(*others: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return a tooltip that shows the arm, then the fields of `others`."""
+    """Return tooltips for charts: the use of TFO (field `arm`), then `others`."""
     return [alt.Tooltip("arm:N", title="transport"), *others]
 
 

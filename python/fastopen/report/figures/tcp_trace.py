@@ -24,7 +24,8 @@ def has_trace(arms: dict[ArmName, Shown]) -> bool:
 
 
 def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw the TCP state of each connection as lines: one column for each arm, one row for each quantity."""
+    """Draw congestion window, bytes in flight and RTT of each TCP connection as lines, with a column for each
+    use of TFO (arm)."""
     samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]
@@ -40,7 +41,8 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield rows of data for each `every`-th sample of each connection, and for its last sample."""
+    """Yield chart data for every `every`-th TCP_INFO sample of each connection in a load, and for the last
+    sample. `place` is the position of the load's panel."""
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

@@ -18,8 +18,8 @@ NAMED_MAX: Final = 3
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each kind of path that breaks TFO, over all networks with loads on such and on open
-    paths. Kinds with equal costs share a finding. Only the arm HEADLINE (warm cookies) counts."""
+    """Yield a finding on whether TFO (with warm cookies) saves time on average, for each kind of path that
+    breaks TFO and was measured along with open paths. Kinds with equal costs share a finding."""
     found = (one for one in payoffs(results) if one.page == page and one.arm == HEADLINE.name)
     for paths, costs in by_cost(found):
         yield Finding("broken_path", " ".join(_sentences(paths, costs)))
@@ -56,7 +56,8 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Return a clause that lists where TFO saves time on average if DROPPING_SHARE of paths drop SYNs."""
+    """Return a clause that lists the networks on which TFO saves time on average if DROPPING_SHARE of all
+    paths drop SYNs with data or the TFO option, and those on which it does not."""
     places = grouped(
         (
             one.mean_saving_ms(DROPPING_SHARE) > 0,

@@ -40,7 +40,8 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding on contentful paints for each comparison: times without TFO, and savings by TFO."""
+    """Yield a finding for each network and setting: the first and largest contentful paint without TFO, and
+    the saving by TFO in percent."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]

@@ -47,10 +47,9 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of a HAR entry. Return None, and count the reason in `notes`, if a load cannot
-    repeat the entry. If the entry has no start time, use `previous` (the start of the entry before it), or
-    else `page_start`. Raises InputError if the entry is not an object, or if its request, URL or response is
-    missing or invalid."""
+    """Return the exchange of a HAR entry; None, with the reason counted in `notes`, if a load cannot repeat
+    it. `order` is its index. An entry without a start time gets `previous` (the start of the entry before),
+    or else `page_start`. Raises InputError if the request, URL or response is missing or invalid."""
     parts = _parts(raw, place)
     raw = parts.entry
     status = int(coerce.number(parts.response.get("status")) or 0)
@@ -115,7 +114,7 @@ def read_entry(
 
 
 def _parts(raw: object, place: str) -> Parts:
-    """Return the parts of an entry. Raises InputError if its request, URL or response is missing."""
+    """Return a HAR entry as Parts. Raises InputError if its request, its URL or its response is missing."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = raw.get("request"), raw.get("response")
@@ -130,8 +129,8 @@ def _parts(raw: object, place: str) -> Parts:
 
 
 def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> str | None:
-    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if a load can.
-    `recorded` is the result of `_recorded_type`."""
+    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat a HAR entry, such as a failed
+    request; None if it can. `recorded` is the resource type that the HAR states, from `_recorded_type`."""
     scheme = urls.scheme_of(parts.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"

@@ -22,13 +22,13 @@ class Headers(list[tuple[str, str]]):
 
 @dataclass
 class BodyStripper:
-    """Reduces the entries of one HAR: moves bodies to `store`, and keeps equal headers in memory once."""
+    """Reduces the memory of a HAR's entries: moves bodies to `store`, and keeps equal headers only once."""
 
     store: BodyStore = field(default_factory=BodyStore)
     _seen: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def __call__(self, raw: object) -> object:
-        """Return a reduced copy of an entry, or the value itself if it is not a JSON object."""
+        """Return a copy of a HAR entry with its body moved to `store`; return other values as they are."""
         if not isinstance(raw, dict):
             return raw
         found = {key: value for key, value in raw.items() if key not in _DROPPED}
@@ -56,7 +56,7 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """Store the content as bytes, and return the stored body; None if the content cannot be decoded."""
+        """Store a HAR `content` as bytes, and return the stored body; None if it cannot be decoded."""
         text = content["text"]
         if not isinstance(text, str):
             return None
@@ -69,7 +69,7 @@ class BodyStripper:
 
 
 class Parts:
-    """The parts of an entry that a BodyStripper reduced. A missing or invalid part is empty."""
+    """Request, response, headers, body and timings of a HAR entry. A missing or invalid part is empty."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.entry = raw

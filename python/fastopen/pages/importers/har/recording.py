@@ -53,8 +53,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a decoded HAR whose entries have already gone through a BodyStripper. `notes`
-    has the notes from reading the file. Raises InputError."""
+    """Return the pages of a decoded HAR whose entries a BodyStripper has reduced. `notes`: counts of faults
+    met while reading the file. With `lenient`, invalid entries are skipped. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)
@@ -154,8 +154,9 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Return the pages with their `members`: the pages that the HAR declares, or else those that entries
-    name, or else one page. If several pages have the id that an entry names, the entry's time decides."""
+    """Return the HAR's pages, with the indices of their entries in `members`. If the HAR declares no pages,
+    each `pageref` of an entry is a page, or else all entries are one. Start times decide between equal
+    ids."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -225,7 +226,9 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that used the network, in file order, and notes. Redirects are linked."""
+    """Return the page's entries that used the network, in file order, redirects linked to their targets, and
+    counts of guesses and skipped entries. Invalid entries are skipped with `lenient`, else raise
+    InputError."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -260,9 +263,9 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Return the entries that the network carried, and link redirects and preflights. If a redirect is left
-    out, its target takes its place. A cached root document is kept if no target takes its place, because
-    every page needs a root."""
+    """Link redirects and preflights, and return the entries that used the network, not for example a cache.
+    If the root document and all redirects to it used no network, keep the root, because every page needs
+    one."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}

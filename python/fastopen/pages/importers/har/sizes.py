@@ -33,8 +33,8 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(parts: Parts, url: str, method: str, status: int, notes: Notes) -> Sizes:
-    """Return the sizes of an entry. `notes` counts guessed sizes, response bodies sized from Content-Length,
-    and HTTP/2 and HTTP/3 headers measured as HTTP/1.1 text."""
+    """Return the header and body sizes of a HAR entry. Counts in `notes` the sizes that are guessed, taken
+    from Content-Length, or (for headers of HTTP/2 and HTTP/3) measured as HTTP/1.1 text."""
     request, response = parts.request, parts.response
     versions = (parts.entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     binary = parts.sent.binary or parts.got.binary
@@ -63,9 +63,9 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of headers in bytes. If they are listed, and are `binary` (HTTP/2, HTTP/3) or have no
-    plausible recorded size, this is their size as HTTP/1.1 text. Otherwise it is the plausible recorded size,
-    or else `typical`, counted in `notes` as `subject`. `first_line`: bytes before the listed headers."""
+    """Return the size of a request's or response's headers (`side`) in bytes: as HTTP/1.1 text if `listed`
+    has headers and they are `binary` (HTTP/2, HTTP/3) or `headersSize` is implausible; else `headersSize`, or
+    else `typical`, counted in `notes` as `subject`. `first_line` is the size before the listed headers."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # If old versions of Chrome did not see the headers, they write the size of only a status line.

@@ -47,7 +47,8 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read more text, about as much as is unparsed. Raises InputError if a value is too long or large."""
+        """Read the next piece of the JSON text, about as long as the text not parsed yet, and drop the parsed
+        text. Raises InputError if a single JSON value is too long or would take too much memory."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -111,7 +112,9 @@ class Scanner:
         return error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _LONGEST_TOKEN
 
     def fault(self, fault: str, at: int) -> DamageError:
-        """Return an error for an offset in the kept text, with line and column in the file."""
+        """Return a DamageError for malformed JSON with line and column in the file; its `ended` is True if
+        the file ends too early. `fault` is the decoder's message, `at` the offset in the text held in
+        memory."""
         before = self._text[:at]
         lines = before.count("\n")
         column = at - before.rfind("\n") if lines else self._columns + at + 1
@@ -201,9 +204,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that charges the budget for the memory of a value in `document`, and returns the
-    value. Values are measured only once so much text has been read that its values may need more memory than
-    the budget has left."""
+    """Return a function that charges the memory of a parsed JSON value to the budget, and returns the value.
+    Because measuring is slow, it starts only once so much text was read that the budget could be exceeded."""
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
 
@@ -222,8 +224,8 @@ def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
-    """Return the JSON document; if it is a HAR, `strip` is applied to each entry. With `lenient`, damaged
-    entries are left out and noted, and a file may end early after an entry. Raises InputError."""
+    """Return the parsed JSON document. If it is a HAR, each entry is replaced by the result of `strip`. With
+    `lenient`, damaged entries and a damaged end are skipped, and counted in `notes`. Raises InputError."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
