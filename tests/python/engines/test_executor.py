@@ -64,7 +64,7 @@ def _folder_of_dask(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
 def _worker(fake_world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
     """Make tasks run the fake world, whatever program and kernel they name."""
     monkeypatch.setattr(executor, "VirtualEngine", FakeKernel)
-    monkeypatch.setattr(executor, "_own", lambda _: (find_program(), None))
+    monkeypatch.setattr(executor, "_program_and_kernel", lambda _: (find_program(), None))
     return fake_world
 
 
@@ -289,7 +289,7 @@ def test_a_full_disk_on_a_worker_stops_the_run_and_names_the_worker(
         assert (store.status, store.loads_done() >= 7) == ("stopped", True)
         monkeypatch.undo()
         monkeypatch.setattr(executor, "VirtualEngine", FakeKernel)
-        monkeypatch.setattr(executor, "_own", lambda _: (find_program(), None))
+        monkeypatch.setattr(executor, "_program_and_kernel", lambda _: (find_program(), None))
         monkeypatch.setenv("FASTOPEN_WORLD", str(worker()))
         execute(plan, engine, {}, store, lambda _: None)
         assert (store.loads_done(), store.attempts_done()) == (plan.loads(), plan.loads())
