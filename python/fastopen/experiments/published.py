@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -61,10 +62,11 @@ class PublishedCell(BaseModel):
         return {"s": 1000.0, "ms": 1.0}[self.true_unit or self.unit_as_printed]
 
 
-def all_published_cells() -> list[PublishedCell]:
+@cache
+def all_published_cells() -> tuple[PublishedCell, ...]:
     """Return every row of the packaged file, in order. Raises InputError if it is missing or damaged."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
-        return [_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2)]
+        return tuple(_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2))
 
 
 def _cell(row: dict[str, str], line: int) -> PublishedCell:
@@ -78,39 +80,41 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
     """Map pairs (name of a page, index of a network) of the experiment to the published cell with the same
     page, RTT and rates. Pairs without such a cell are left out."""
     table = experiment.published
-    return {} if table is None else _cells_of(table, [table.experiment], experiment.networks)
+    found = [] if table is None else _cells_of(table, table.experiment, experiment.networks)
+    return {(page, network): cell for page, network, cell in found}
 
 
-def cells_of_rig(experiment: Experiment) -> tuple[list[Network], dict[tuple[str, int], PublishedCell]]:
-    """Return the networks of the experiment's table and of other tables of its rig, and the cells of all
-    these tables as `published_cells` does. If two tables print the same cell, the experiment's counts."""
+def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
+    """Return the networks of the experiment and of the other tables of its rig, and the cells of all these
+    tables, the experiment's first, each as (name of its page, index of its network, cell)."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
-        return networks, {}
+        return networks, []
     like = networks[0]
     for row in all_published_cells():
         rtt_us, down, up = row.link
         if row.experiment in table.same_rig and row.link not in map(_link, networks):
             ways = {"down": _with_rate(like.down, down), "up": _with_rate(like.up, up)}
             networks.append(like.model_copy(update={"rtt_us": rtt_us, **ways}))
-    return networks, _cells_of(table, table.same_rig, networks) | published_cells(experiment)
+    tables = dict.fromkeys((table.experiment, *table.same_rig))
+    return networks, [cell for name in tables for cell in _cells_of(table, name, networks)]
 
 
 def _cells_of(
-    table: PublishedTable, experiments: Sequence[str], networks: Sequence[Network]
-) -> dict[tuple[str, int], PublishedCell]:
+    table: PublishedTable, experiment: str, networks: Sequence[Network]
+) -> list[tuple[str, int, PublishedCell]]:
     rows = [
         row.model_copy(update={"true_unit": table.unit or "", "swapped": table.swapped})
         for row in all_published_cells()
-        if row.experiment in experiments
+        if row.experiment == experiment
     ]
-    return {
-        (ours, index): row
+    return [
+        (ours, index, row)
         for ours, theirs in table.pages.items()
         for index, network in enumerate(networks)
         for row in rows
         if row.page == theirs and row.link == _link(network)
-    }
+    ]
 
 
 def _link(network: Network) -> tuple[int, int | None, int | None]:

@@ -6,15 +6,18 @@ An experiment's file declares properties. Each property has a source, or is assu
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, combinations, product
 from math import prod
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fastopen.common import units
-from fastopen.common.errors import InputError
+from fastopen.common.errors import InputError, any_of, did_you_mean
+from fastopen.common.grouping import grouped
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
 from fastopen.experiments.arms import HEADLINE, ArmName
@@ -22,7 +25,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.published import PublishedCell, cells_of_rig, published_cells
+from fastopen.experiments.published import PublishedCell, all_published_cells, cells_of_rig
 from fastopen.pages import Page
 
 KEY: Final = "rig"
@@ -87,8 +90,7 @@ class Setting:
     """The experiment that loads one page on a rig, and the adjustments that an experiment cannot express."""
 
     experiment: Experiment
-    """The experiment with only this page. Its networks are those of the base, then of other tables of the
-    rig."""
+    """The experiment with only this page, over `RigSpace.networks`."""
     off: Experiment
     """The experiment for loads without TFO; the same object as `experiment` if no property sets `off`."""
     arm: ArmName
@@ -117,15 +119,30 @@ class RigSpace:
     def size(self) -> int:
         return prod(1 + len(self.alternatives(name)) for name in self.names)
 
+    @cached_property
+    def _of_all_tables(self) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
+        return cells_of_rig(self.base)
+
+    @property
+    def networks(self) -> list[Network]:
+        """Return the networks of the base experiment, then those that only other tables of the rig have."""
+        return self._of_all_tables[0]
+
+    def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
+        """Return a page's published cells in all tables of the rig, each with its index in `networks`."""
+        return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
+
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        return tuple(cell for page in self.base.pages for cell in self.cells_of(page).values())
+        """Return the cells of the base experiment's own table."""
+        table = self.base.published
+        cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
+        return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
 
-    def cells_of(self, page: str) -> dict[int, PublishedCell]:
-        return _of_page(published_cells(self.base), page)
-
-    def all_cells_of(self, page: str) -> dict[int, PublishedCell]:
-        """Return the cells of a page in all tables of the same rig, by the index of a setting's network."""
-        return _of_page(cells_of_rig(self.base)[1], page)
+    def off_ms(self, page: str) -> dict[int, float]:
+        """Return the page's published load times without TFO, by the index of their network: the mean if
+        several tables of the rig have one."""
+        times = grouped((network, cell.off_ms) for network, cell in self.cells_of(page))
+        return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
         """Yield each rig, those with fewer properties first. `order` sorts rigs of equal size."""
@@ -164,7 +181,7 @@ class RigSpace:
         (`off`). Raises InputError if the properties exclude each other."""
         networks: list[Network] = []
         experiment: Experiment | None = None
-        for network in cells_of_rig(self.base)[0]:
+        for network in self.networks:
             try:
                 experiment = self._experiment(network, own, page, off=off)
             except InputError as error:
@@ -212,8 +229,17 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
             raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
     properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
     _check(properties, base, source)
+    _check_tables(base, source)
     others = {key: value for key, value in document.items() if key != KEY}
     return RigSpace(base, tuple(properties), others, source, folder)
+
+
+def _check_tables(base: Experiment, source: SettingSource) -> None:
+    known = dict.fromkeys(cell.experiment for cell in all_published_cells())
+    for name in base.published.same_rig if base.published is not None else ():
+        if name not in known:
+            remedy = did_you_mean(name, known, f"use {any_of(known)}")
+            raise InputError(f"unknown table {name!r}", source.place("published.same_rig"), remedy)
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
@@ -238,10 +264,6 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
         if one.name != other.name and both and shared:
             remedy = "give them one name: a rig has one value of each"
             raise InputError(f"{one.name} and {other.name} both set {min(both)}", source.place(KEY), remedy)
-
-
-def _of_page(cells: Mapping[tuple[str, int], PublishedCell], page: str) -> dict[int, PublishedCell]:
-    return {network: cell for (name, network), cell in cells.items() if name == page}
 
 
 def _network_keys(network: Network) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastopen.common.grid import Column, Entry, Grid, Tone
 from fastopen.common.phrases import plural, with_sign
 from fastopen.experiments import PublishedCell
 from fastopen.report.shared_columns import known
-from fastopen.workflows.explain import AGREE_SHARE, CellTimes, Explained, Tried
+from fastopen.workflows.explained import AGREE_SHARE, CellTimes, Explained, Tried
 
 PLACE = (Column("page", "key"), Column("RTT\nms", "factor"), Column("down\nMbit/s", "factor"))
 

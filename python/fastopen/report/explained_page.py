@@ -9,7 +9,7 @@ from fastopen.report.explained import explained_grids, sentences
 from fastopen.report.figures.figure import ROWS, Drawing, Figure
 from fastopen.report.sections import drawn
 from fastopen.report.templates import whole_page
-from fastopen.workflows.explain import Explained
+from fastopen.workflows.explained import Explained
 
 ALONE: Final = "by itself"
 WITHOUT: Final = "best rig without it"

@@ -15,7 +15,7 @@ from fastopen.common.terminal import fitting_table
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.report.explained import cells_grid, properties_grid, unreached_grid
 from fastopen.report.explained_page import ALONE, WITHOUT, cells_by_property, explained_html
-from fastopen.workflows.explain import CellTimes, Explained, Tried, sourced_rig
+from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
 
 SPACE = load_rigs("cs244-2015")
 CELLS = SPACE.base_cells()

@@ -6,21 +6,15 @@ from typing import cast
 
 import pytest
 
+from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, LoadRecord
-from fastopen.engines import Event, LoadDone, VirtualEngine
+from fastopen.engines import Event, LoadDone, VirtualEngine, find_program, kernels
 from fastopen.experiments import PublishedCell, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
-from fastopen.workflows.explain import (
-    CellTimes,
-    Explained,
-    Tried,
-    _of_both_slopes,
-    _Row,
-    _Search,
-    explain,
-    sourced_rig,
-)
+from fastopen.workflows.explain import RigSearch, explain
+from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
+from fastopen.workflows.page_on_rig import PageOnRig
 from places import GOLDEN
 
 SPACE = load_rigs("cs244-2015")
@@ -119,16 +113,18 @@ def test_a_rig_that_gives_more_savings_than_the_best_is_not_hidden() -> None:
     assert now - was == pytest.approx(-9.0)
 
 
-def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only() -> None:
-    space = load_rigs("purdue-method2")
+@pytest.mark.parametrize("name", ["purdue-method2", "purdue-method2-bandwidth"])
+def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only(name: str) -> None:
+    space = load_rigs(name)
     own = space.base_cells()
-    by_page = {page: space.all_cells_of(page) for page in space.base.pages}
-    both = [cell for cells in by_page.values() for cell in cells.values()]
-    # Each table has twelve cells. The four at an RTT of 20 ms and 10 Mbit/s are in both.
-    assert (len(own), len(both), set(own) < set(both)) == (12, 20, True)
+    both = [cell for page in space.base.pages for _, cell in space.cells_of(page)]
+    # Each table has twelve cells. Both print the four at an RTT of 20 ms and 10 Mbit/s, over one network.
+    assert (len(own), len(set(both)), set(own) < set(both)) == (12, 24, True)
+    assert {cell.experiment for cell in own} == {name}
     experiment = space.setting((), "amazon").experiment
-    links = [(network.rtt_us, network.down.rate_bit_per_s) for network in experiment.networks]
-    assert sorted(links[3:]) == [(20_000, 5_000_000), (20_000, 15_000_000)]
+    links = {(network.rtt_us, network.down.rate_bit_per_s) for network in experiment.networks}
+    assert (len(experiment.networks), len(links)) == (5, 5)
+    assert links == {(one.rtt_ms * 1000, one.down_mbit * 1e6) for one in both}
     elsewhere = frozenset(both).difference(own)
 
     def agreeing_in(cells: Collection[PublishedCell]) -> Tried:
@@ -140,13 +136,41 @@ def test_cells_of_other_tables_of_the_rig_count_in_its_rank_only() -> None:
     assert (found.best, found.best.agreeing, worse.agreeing) == (best, 0, 7)
 
 
-def test_pages_are_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them() -> None:
-    space = load_rigs("purdue-method2-bandwidth")
-    cells = space.all_cells_of("wikipedia-tcp")
-    fitted = _of_both_slopes(cells)
-    assert fitted is not None
-    assert [(cells[one].rtt_ms, cells[one].down_mbit) for one in fitted] == [(20, 10), (200, 10), (20, 5)]
-    assert _of_both_slopes(space.cells_of("wikipedia-tcp")) is None, "one RTT"
+def test_an_unknown_table_of_the_rig_is_refused(tmp_path: Path) -> None:
+    packaged = packaged_folder("experiments")
+    assert packaged is not None
+    text = (packaged / "purdue-method2.toml").read_text()
+    (tmp_path / "wrong.toml").write_text(text.replace("-bandwidth", "-bandwith"))
+    with pytest.raises(InputError) as raised:
+        load_rigs(str(tmp_path / "wrong.toml"))
+    assert raised.value.remedy == "did you mean purdue-method2-bandwidth?"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_page_is_fitted_to_times_at_two_rtts_and_two_rates_if_tables_have_them() -> None:
+    space = load_rigs("purdue-method2")
+    rig = tuple(one for one in space.properties if one.fitted or one.name == "initial window")
+    search = RigSearch(
+        space, space.base_cells(), VirtualEngine(find_program(), kernels.find(), 2), lambda *_: 0
+    )
+    page = search.pages["wikipedia-tcp"]
+    row = PageOnRig(space.setting(rig, page.name), page)
+    search.fit([row])
+    cells = dict(space.cells_of(page.name))
+    assert [(cells[one].rtt_ms, cells[one].down_mbit) for one in row.fitted_to] == [
+        (20, 10),
+        (200, 10),
+        (20, 5),
+    ]
+    search.measure([row])
+    off = {network: row.times(network).off_ms for network in cells}
+    assert off == {network: pytest.approx(ms, rel=0.06) for network, ms in space.off_ms(page.name).items()}
+    again = PageOnRig(space.setting((*rig, space.properties[-1]), page.name), page)
+    loads = search.loads
+    search.fit([again])
+    assert (search.loads, again.fitted_to) == (loads, row.fitted_to), (
+        "the same page without TFO is fitted once"
+    )
 
 
 class CountingEngine:
@@ -165,10 +189,10 @@ class CountingEngine:
 
 def test_jobs_that_a_rig_does_not_change_run_once_for_all_rigs() -> None:
     engine = CountingEngine()
-    search = _Search(SPACE, CELLS, cast("VirtualEngine", engine), lambda *_: None)
-    page = next(iter(search._pages.values()))
-    one, same = (_Row(SPACE.setting((), page.name), page) for _ in range(2))
-    found = search._run([(one, 0, ["off"], 1), (same, 0, ["off"], 1)])
+    search = RigSearch(SPACE, CELLS, cast("VirtualEngine", engine), lambda *_: None)
+    page = next(iter(search.pages.values()))
+    one, same = (PageOnRig(SPACE.setting((), page.name), page) for _ in range(2))
+    found = search.run([(one, 0, ["off"], 1), (same, 0, ["off"], 1)])
     assert found == {(row, 0, "off"): [5.0] for row in (one, same)}
     assert (len(engine.jobs), search.loads) == (1, 2)
 

@@ -1,0 +1,307 @@
+"""The result of a search for the rig that explains published figures: rigs, their agreement and reasons."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from fastopen.analysis.audit import QUESTIONS, AuditFinding, audit, read_table
+from fastopen.analysis.statistics import AGREE_POINTS
+from fastopen.common.grouping import grouped
+from fastopen.common.resources import packaged_file
+from fastopen.experiments import PublishedCell
+from fastopen.experiments.published import FILE as PUBLISHED
+from fastopen.experiments.rigs import Property, Rig, RigSpace
+
+# Kinds of audit findings that concern the times. Other kinds are printing errors.
+OF_TIMES: Final = ("monotony", "growth", "bound", "below_rtt", "below_rate", *QUESTIONS)
+# A page load time agrees if it differs from the published time by at most this share.
+AGREE_SHARE: Final = 0.1
+
+
+@dataclass(frozen=True)
+class CellTimes:
+    """Page load times in milliseconds of one page over one network, without and with TFO. A time is None if
+    no load was valid."""
+
+    off_ms: float | None
+    tfo_ms: float | None
+
+    @property
+    def saving_percent(self) -> float | None:
+        """Return the page load time that TFO saves in percent, negative if TFO is slower; None if a time is
+        missing."""
+        if not self.off_ms or self.tfo_ms is None:
+            return None
+        return 100 * (self.off_ms - self.tfo_ms) / self.off_ms
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A rig (assumptions on how published figures were measured) on which pages were loaded, with the mean
+    page load times for each published pair of figures."""
+
+    rig: Rig
+    times: Mapping[PublishedCell, CellTimes]
+    fitted: frozenset[PublishedCell]
+    """The cells whose published times without TFO were used to fit the pages of the rig."""
+    elsewhere: frozenset[PublishedCell] = frozenset()
+    """The cells of other tables of the rig. They count in `rank`, but not as agreeing."""
+
+    @cached_property
+    def agreeing_cells(self) -> frozenset[PublishedCell]:
+        return frozenset(filter(self.agrees, self.times))
+
+    @cached_property
+    def times_agreeing_cells(self) -> frozenset[PublishedCell]:
+        return frozenset(filter(self.times_agree, self.times))
+
+    def agrees(self, cell: PublishedCell) -> bool:
+        """Return True if the saving on this rig is within 3 percentage points of the published saving for
+        this page and network (`cell`)."""
+        saving = self.times[cell].saving_percent
+        return saving is not None and abs(saving - cell.improvement_percent) <= AGREE_POINTS
+
+    def times_agree(self, cell: PublishedCell) -> bool:
+        """Return True if both page load times on this rig, with and without TFO, are within 10 % of the
+        published times for this page and network (`cell`)."""
+        ours = self.times[cell]
+        pairs = ((ours.off_ms, cell.off_ms), (ours.tfo_ms, cell.tfo_ms))
+        return all(one is not None and abs(one / other - 1) <= AGREE_SHARE for one, other in pairs)
+
+    @property
+    def agreeing(self) -> int:
+        return len(self.agreeing_cells - self.elsewhere)
+
+    @property
+    def times_agreeing(self) -> int:
+        return len(self.times_agreeing_cells - self.elsewhere)
+
+    def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
+        """Return a sort key that puts the best rig first. It counts the savings and times in `cells` that
+        agree with the published ones, minus assumed properties; then the savings only; then it prefers fewer
+        properties."""
+        savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
+        assumed = sum(one.assumed for one in self.rig)
+        return (
+            assumed - savings - times,
+            -savings,
+            len(self.rig),
+            [(one.name, one.value) for one in self.rig],
+        )
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The result of a search for the rig (assumptions on how figures were measured) that best explains
+    published figures."""
+
+    space: RigSpace
+    cells: tuple[PublishedCell, ...]
+    tried: tuple[Tried, ...]
+    """The rigs that were compared. The first is the base."""
+    findings: Mapping[PublishedCell, tuple[AuditFinding, ...]]
+    loads: int
+
+    @property
+    def base(self) -> Tried:
+        """Return the result for the base: the experiment as in its file, with no property changed."""
+        return self.tried[0]
+
+    @property
+    def sourced(self) -> Tried:
+        """Return the result for the rig with all properties (such as an initial window of 3) that a source
+        documents, and no assumed ones. The published figures do not influence this choice."""
+        found = self.of(sourced_rig(self.space))
+        assert found is not None, "every search loads it"
+        return found
+
+    @property
+    def best(self) -> Tried:
+        """Return the best rig by `Tried.rank`, over all cells of all tables."""
+        return best_of(self.tried)
+
+    def of(self, rig: Rig) -> Tried | None:
+        return next((one for one in self.tried if one.rig == rig), None)
+
+    def gained(self, one: Property) -> int | None:
+        """Return how many more savings agree with the published ones if only this property is added to the
+        base; None if that rig was not tried."""
+        alone = self.of((one,))
+        return None if alone is None else alone.agreeing - self.base.agreeing
+
+    def lost_without(self, one: Property) -> int | None:
+        """Return how many fewer savings agree with the published ones if this property is removed from the
+        best rig; None if the rig lacks it, or if the remaining rig was not tried."""
+        if one not in self.best.rig:
+            return None
+        without = self.of(tuple(other for other in self.best.rig if other != one))
+        return None if without is None else self.best.agreeing - without.agreeing
+
+    @cached_property
+    def predicted(self) -> int:
+        """Return the number of published savings that are predicted correctly in a cross-validation: each by
+        the rig that is best for all other savings."""
+        return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
+
+    @cached_property
+    def predicted_pages(self) -> int:
+        """Return how many savings agree in a cross-validation that leaves out all cells of one page at a
+        time; `predicted` if there is only one page."""
+        pages = grouped((cell.page, cell) for cell in self.base.times)
+        return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
+
+    def predicted_gained(self, one: Property) -> int:
+        """Return how many fewer savings would be predicted (see `predicted`) if the experiment's file did not
+        have this property."""
+        others = [rig for rig in self.tried if one not in rig.rig]
+        return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
+
+    @property
+    def reachable(self) -> int:
+        """Return the number of published savings with which at least one of the rigs agrees."""
+        return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
+
+    def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
+        """Return the published savings that agree with either the base or the base plus this property, but
+        not both, as (cell, saving on the base, saving with the property), in percent. Empty if the property
+        was not tried by itself."""
+        base, single = self.base, self.of((one,))
+        if single is None:
+            return []
+        changed = [cell for cell in self.cells if single.agrees(cell) != base.agrees(cell)]
+        return [
+            (cell, base.times[cell].saving_percent, single.times[cell].saving_percent) for cell in changed
+        ]
+
+    def why_unreached(self, cell: PublishedCell) -> str:
+        """Return the reason, in words, why the best rig does not reproduce the published saving for this page
+        and network."""
+        kinds = dict.fromkeys(one.kind for one in self.findings.get(cell, ()))
+        faults, questions = (
+            ", ".join(kind for kind in kinds if (kind in QUESTIONS) == asked) for asked in (False, True)
+        )
+        note = f"; its times cannot be as printed (fastopen audit: {faults})" if faults else ""
+        note += f"; fastopen audit has a question ({questions})" if questions else ""
+        savings = {
+            one.rig: saving for one in self.tried if (saving := one.times[cell].saving_percent) is not None
+        }
+        if not savings:
+            return f"no rig tried loads it{note}"
+        giving = [one for one in self.tried if one.agrees(cell)]
+        kept = [other for other in self.cells if self.best.agrees(other)]
+        keeping = [one for one in giving if all(map(one.agrees, kept))]
+        nearest = min(
+            (savings[one.rig] for one in keeping or giving or self.tried if one.rig in savings),
+            key=lambda saving: abs(saving - cell.improvement_percent),
+        )
+        if keeping:
+            return (
+                f"a rig gives it and loses no other saving, but fewer times agree or it assumes more"
+                f" (such as {nearest:.1f} %){note}"
+            )
+        if giving:
+            return f"only rigs that lose other cells give it (such as {nearest:.1f} %){note}"
+        return f"no rig of {len(self.tried)} tried reaches it: the nearest saves {nearest:.1f} %{note}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values, with the keys that docs/json.md lists."""
+        base, best = self.base, self.best
+        rigs = {"base": base, "sourced": self.sourced, "best": best}
+        return {
+            "experiment": self.space.base.name,
+            "cells": len(self.cells),
+            **{f"agree_{name}": one.agreeing for name, one in rigs.items()},
+            **{f"times_agree_{name}": one.times_agreeing for name, one in rigs.items()},
+            "predicted": self.predicted,
+            "predicted_pages": self.predicted_pages,
+            "reachable": self.reachable,
+            "rigs": len(self.tried),
+            "rigs_possible": self.space.size,
+            "loads": self.loads,
+            "best": {one.name: one.value for one in best.rig},
+            "properties": [
+                {
+                    "name": one.name,
+                    "value": one.value,
+                    "source": one.source,
+                    "cells_gained": self.gained(one),
+                    "cells_lost_without": self.lost_without(one),
+                    "cells_predicted": self.predicted_gained(one),
+                    "cells_moved": [
+                        {**_place(cell), "saving_from": _rounded(was), "saving_to": _rounded(now)}
+                        for cell, was, now in self.moved(one)
+                    ],
+                }
+                for one in self.space.properties
+            ],
+            "table": [
+                {
+                    **_place(cell),
+                    "theirs": _figures(CellTimes(cell.off_ms, cell.tfo_ms)),
+                    "base": _figures(base.times[cell]),
+                    "best": _figures(best.times[cell]),
+                    "agrees": best.agrees(cell),
+                    "times_agree": best.times_agree(cell),
+                    "fitted": cell in best.fitted,
+                }
+                for cell in self.cells
+            ],
+            "unreached": [
+                {**_place(cell), "why": self.why_unreached(cell)}
+                for cell in self.cells
+                if not best.agrees(cell)
+            ],
+        }
+
+
+def _place(cell: PublishedCell) -> dict[str, str | float]:
+    return {"page": cell.page, "rtt_ms": cell.rtt_ms, "down_mbit": cell.down_mbit}
+
+
+def _figures(times: CellTimes) -> dict[str, float | None]:
+    figures = {"off_ms": times.off_ms, "tfo_ms": times.tfo_ms, "saving_percent": times.saving_percent}
+    return {key: _rounded(value) for key, value in figures.items()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def sourced_rig(space: RigSpace) -> Rig:
+    """Return the rig of all properties that a source documents. Of properties with the same name, use the
+    first."""
+    sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
+    return space.ordered(sourced.values())
+
+
+def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
+    """Map each pair of published times (without and with TFO) to the doubts of `fastopen audit` about it.
+    Pairs without doubts are left out."""
+    wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
+    found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
+    for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
+        cell = finding.cell
+        key = (cell.experiment, cell.page, float(cell.rtt_ms), float(cell.down_mbit or 0))
+        if key in wanted and finding.kind in OF_TIMES:
+            found[wanted[key]].append(finding)
+    return {cell: tuple(findings) for cell, findings in found.items()}
+
+
+def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:
+    """Return the best rig by all cells that are not left out."""
+    judged = frozenset(tried[0].times).difference(left_out)
+    return min(tried, key=lambda one: one.rank(judged))
+
+
+def _predicted(
+    tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
+) -> int:
+    """Return how many savings of `cells` agree if each group is left out: on the rig that is best for all
+    other cells."""
+    agreeing = 0
+    for group in left_out:
+        best = best_of(tried, group)
+        agreeing += sum(best.agrees(cell) for cell in group if cell in cells)
+    return agreeing

@@ -1,0 +1,154 @@
+"""Load a page with the properties of a rig, and fit the page to published times without TFO."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final
+
+from fastopen.contract import Job
+from fastopen.experiments import BASELINE, ArmName, Variation, make_plan
+from fastopen.experiments.rigs import Setting, chain_of_hosts, page_answered_later, page_of_objects
+from fastopen.pages import Page
+from fastopen.workflows.explained import CellTimes
+
+OBJECTS_MAX: Final = 2000
+BYTES_MAX: Final = 200_000_000
+
+
+@dataclass(eq=False)
+class PageOnRig:
+    """A page with the properties of one rig, and its load times. Networks are given as indices into the
+    networks of the experiment."""
+
+    setting: Setting
+    page: Page
+    measured: dict[tuple[int, ArmName], float | None] = field(default_factory=dict)
+    fitted_to: tuple[int, ...] = ()
+    """The networks whose published times without TFO were used to fit the page."""
+    added_ms: float = 0.0
+    _objects: float = 0.0
+    _bytes: float = 0.0
+    _wanted: tuple[float, ...] = ()
+
+    def times(self, network: int) -> CellTimes:
+        """Return the page's mean load times in ms over the network with this index, without and with TFO.
+        Both include `added_ms`, the assumed processing time of the client."""
+        off, tfo = (self.measured.get((network, arm)) for arm in (BASELINE.name, self.setting.arm))
+        return CellTimes(
+            None if off is None else off + self.added_ms, None if tfo is None else tfo + self.added_ms
+        )
+
+    def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
+        """Yield (job, arms) for each of `draws` samples: a job loads the page over the network with this
+        index, and `arms` maps the id of each of its loads to its arm (with or without TFO)."""
+        experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
+        changes = {
+            "networks": [experiment.networks[network]],
+            "arms": list(dict.fromkeys(arms)),
+            "engines": ["virtual"],
+            "repeats": draws,
+            "vary": Variation() if draws > 1 else None,
+        }
+        page = self._loaded
+        if BASELINE.name not in arms:
+            page = page_answered_later(page, self.setting.tfo_ms)
+        plan = make_plan(experiment.model_copy(update=changes), [page], "virtual")
+        for planned in plan.jobs:
+            yield planned.job, {load: plan.cells[cell].arm.name for load, cell in planned.cells.items()}
+
+    @property
+    def loaded_together(self) -> list[list[ArmName]]:
+        """Return the arms (without and with TFO) as one group if they are loaded in the same emulated network
+        with the same page, otherwise as two groups."""
+        arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
+        return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
+
+    @property
+    def _loaded(self) -> Page:
+        match self.setting.fitted:
+            case "objects":
+                return page_of_objects(self.page, round(self._objects), round(self._bytes))
+            case "hosts":
+                return chain_of_hosts(self.page, round(self._objects))
+            case _:
+                return self.page
+
+    @property
+    def fit_key(self) -> str:
+        """Return a key that rows share if they load the same page in the same way without TFO."""
+        return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
+
+    def begin_fit(self, off_ms: Mapping[int, float]) -> None:
+        """Choose the published times without TFO to fit the page to, of those in `off_ms`, by network. For
+        `objects`, three that differ in RTT and in rates, if there are such; otherwise two: the shortest, and
+        the longest or, for `hosts`, the second shortest, because timeouts may have made long times longer."""
+        order = sorted(off_ms, key=off_ms.__getitem__)
+        if self.setting.fitted == "hosts":
+            self.fitted_to = (order[0], order[:2][-1])
+        else:
+            self.fitted_to = self._two_rtts_and_rates(order) or (order[0], order[-1])
+        self._wanted = tuple(off_ms[network] for network in self.fitted_to)
+        self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
+
+    def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
+        """Return the first network in `by_time` with partners, and its last partner of each kind: one with
+        another RTT and the same rates, and one with other rates and the same RTT. None if there is none."""
+        links = [
+            (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
+            for network in self.setting.off.networks
+        ]
+        for one in by_time:
+            rtt_us, rates = links[one]
+            other_rtt = [two for two in by_time if links[two][0] != rtt_us and links[two][1] == rates]
+            other_rates = [two for two in by_time if links[two][0] == rtt_us and links[two][1] != rates]
+            if other_rtt and other_rates:
+                return one, other_rtt[-1], other_rates[-1]
+        return None
+
+    def improve_fit(self, taken: Sequence[Sequence[float]]) -> None:
+        """Change the number and size of the objects, so that load times come closer to the published times.
+        `taken` has the load times in ms over each network in `fitted_to`."""
+        if not all(taken):
+            self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
+            return
+        short, long, *slow = map(fmean, taken)
+        wanted_short, wanted_long, *wanted_slow = self._wanted
+        networks = [self.setting.off.networks[network] for network in self.fitted_to]
+        rtts = [network.rtt_us / 1000 for network in networks]
+        if rtts[0] != rtts[1]:
+            # The number of round trips in a row grows with the number of objects. The time that does not
+            # depend on the RTT grows with their size.
+            step = rtts[1] - rtts[0]
+            slope, wanted_slope = (long - short) / step, (wanted_long - wanted_short) / step
+            fixed, wanted_fixed = short - slope * rtts[0], wanted_short - wanted_slope * rtts[0]
+            more, larger = _ratio(wanted_slope, slope), _ratio(wanted_fixed, fixed)
+            if slow:
+                # The client's time does not depend on the rates.
+                larger = _ratio(wanted_slow[0] - wanted_short, slow[0] - short)
+        else:
+            larger = _ratio(wanted_long - wanted_short, long - short)
+            more = _ratio(wanted_short, short)
+        self._objects = min(max(self._objects * more, 1), OBJECTS_MAX)
+        self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
+
+    def take_fit(self, other: "PageOnRig") -> None:
+        """Load the page as it was fitted for a row with the same `fit_key`."""
+        self._objects, self._bytes, self.fitted_to = other._objects, other._bytes, other.fitted_to
+
+    def add_time(self, off_ms: Mapping[int, float]) -> None:
+        """Set `added_ms`, an assumed processing time of the client, if it is fitted: to the time by which a
+        published time without TFO is longer than ours, the first in `fitted_to`, by default the shortest."""
+        if self.setting.fitted not in ("hosts", "time") and len(self.fitted_to) <= 2:
+            return
+        self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
+        ours = self.measured.get((self.fitted_to[0], BASELINE.name))
+        if ours is not None:
+            self.added_ms = max(off_ms[self.fitted_to[0]] - ours, 0.0)
+
+
+def _ratio(wanted: float, found: float) -> float:
+    """Return the factor by which to change a parameter so that the time `found` approaches the time `wanted`.
+    It is from 0.6 to 1.7, to keep steps small."""
+    if found <= 0 or wanted <= 0:
+        return 1.3 if wanted > found else 0.75
+    return min(max(wanted / found, 0.6), 1.7)
