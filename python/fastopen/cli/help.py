@@ -137,7 +137,7 @@ def without_types(command: Any) -> None:
 
 
 def refuse_repeated_options(command: Any) -> None:
-    """Make the command raise InputError for options given twice, of which Click would use the last value."""
+    """Make the command raise InputError if an option is given twice. Click would use its last value."""
     made = command.make_parser
 
     def make_parser(ctx: Any) -> Any:

@@ -74,7 +74,7 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """Return an error if an argument of `load_pages` is no file, folder, URL or packaged page; else None."""
+    """Return an error if an argument of `load_pages` names no file, URL or packaged page; otherwise None."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
     with suppress(OSError, ValueError):  # raised for names that no file can have

@@ -108,7 +108,7 @@ def create_tables(database: sqlite3.Connection, fill: Callable[[sqlite3.Connecti
 
 def open_for_reading(folder: Path) -> tuple[sqlite3.Connection, Limits]:
     """Open the database of a run read-only. Return the connection, and limits on the cost of queries. Raises
-    InputError if the file is no readable run."""
+    InputError if the file is not a run or is damaged."""
     path = folder / FILE
     try:
         # Refuse other kinds of files: SQLite would wait for ever when it opens a pipe.

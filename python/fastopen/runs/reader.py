@@ -241,7 +241,7 @@ class RunReader(Closing):
 
     def load_json(self, job: str, load: str, attempt: int | None = None) -> bytes:
         """Return the JSON record of a load. `attempt` is the number of the attempt, by default the last.
-        Raises KeyError if there is no such attempt."""
+        Raises KeyError for an unknown attempt."""
         for (compressed,) in self.rows_of(_RECORD, (job, load, attempt), lookup=True):
             if compressed is None:
                 raise damaged(f"{job} {load} has no record", self.place)
@@ -250,7 +250,7 @@ class RunReader(Closing):
 
     def load_record(self, job: str, load: str, attempt: int | None = None) -> LoadRecord:
         """Return the validated record of a load. `attempt` is the number of the attempt, by default the last.
-        Raises KeyError if there is no such attempt."""
+        Raises KeyError for an unknown attempt."""
         text = self.load_json(job, load, attempt)
         with self._parsing("a record"):
             record = LoadRecord.model_validate_json(text)

@@ -46,7 +46,7 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 def kernels_named(text: str | None) -> dict[str, str]:
     """Parse a list of kernels such as `a,b`. Map the full name of each kernel to its name in the list. Return
-    an empty dict if the text is no list of two or more. Raises InputError for an empty or repeated name,
+    an empty dict if the list has fewer than two names. Raises InputError for an empty or repeated name,
     MachineError for an unusable kernel."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:

@@ -1,4 +1,4 @@
-//! Plans, before a load, which resources it requests, and which bytes of which response reveal each of them.
+//! Plans a load in advance: the resources that it requests, and the response bytes that reveal each one.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};

@@ -243,7 +243,7 @@ def _without_ticket(
     now: Mapping[int, _RequestFacts],
 ) -> str:
     """Return a clause on a request that was sent as early data in the load `before`, but not in `after`,
-    because no session ticket was left. Empty if there is no such request, or if it does not explain why
+    because no session ticket was left. Empty without such a request, or if it does not explain why
     `after` took longer. `on_path`: the requests on the critical path of `after`. `was`, `now`: figures of the
     requests in `before` and `after`."""
     slower_ns = (after.plt_ns or 0) - (before.plt_ns or 0)

@@ -114,8 +114,8 @@ class CellResult:
 
     @property
     def range90(self) -> tuple[float, float] | None:
-        """Return the range of the central 90 % of the improvements, each of which compares a load with TFO
-        with the load without TFO of the same repeat. None for fewer than two improvements."""
+        """Return the range of the central 90 % of the improvements. An improvement compares the loads of a
+        repeat with and without TFO. None for fewer than two improvements."""
         return central(self.improvements_percent.values(), 0.9)
 
     @property
@@ -266,7 +266,7 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
     """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster). `differences`:
-    for each pair of loads, the page load time without TFO minus the time with TFO. None if there is no pair.
+    for each pair of loads, the page load time without TFO minus the time with TFO. None without a pair.
 
     The effect size is the share of the rank sum of Wilcoxon's signed-rank test in favour of TFO minus the
     share against TFO (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in

@@ -138,7 +138,7 @@ def packaged_benches() -> dict[str, Path]:
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
     """Read a packaged benchmark or a TOML file; None: the defaults. Values in `changes` other than None
-    replace its settings. Raises InputError if there is no such benchmark, or if a value is invalid."""
+    replace its settings. Raises InputError for an unknown benchmark or an invalid value."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:

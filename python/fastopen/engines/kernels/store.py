@@ -46,7 +46,7 @@ def find(name: str | None = None) -> Kernel:
     stays unique.
 
     The default is the name or path in FASTOPEN_KERNEL, or else the first of `installed`. Raises MachineError
-    if there is no such kernel, if several match, or if the kernel's file has changed."""
+    if no kernel or several kernels match, or if the kernel's file has changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:

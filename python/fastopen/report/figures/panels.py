@@ -27,7 +27,7 @@ def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, d
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence if there are more than PANELS_MAX panels, of which some are not shown; else empty."""
+    """Return a sentence if there are more than PANELS_MAX panels, and some are not shown; else empty."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 

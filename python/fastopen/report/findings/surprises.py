@@ -52,7 +52,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each factor (such as the congestion control) of which several values result in
+    """Yield a finding for each factor (such as the congestion control) if several of its values result in
     exactly the same page load times, to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
