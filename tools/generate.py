@@ -17,6 +17,7 @@ from typing import Final
 
 import client_documents as clients
 import command_documents as commands
+import contract_cases
 import contract_documents as contract
 import factor_documents as factors
 import invalid_documents as invalid
@@ -48,8 +49,8 @@ class Output:
 OUTPUTS: Final = (
     Output("tests/contract/job.schema.json", contract.job_schema),
     Output("tests/contract/record.schema.json", contract.record_schema),
-    Output("tests/contract/job-cases.jsonl", contract.job_cases),
-    Output("tests/contract/record-cases.jsonl", contract.record_cases),
+    Output("tests/contract/job-cases.jsonl", contract_cases.job_cases),
+    Output("tests/contract/record-cases.jsonl", contract_cases.record_cases),
     Output("docs/dev/contract.md", contract.page_tables, "page"),
     Output("docs/dev/contract.md", contract.job_tables, "job"),
     Output("docs/dev/contract.md", contract.record_tables, "records"),

@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 from pydantic import ValidationError
 
-from contract_documents import changed
+from contract_cases import changed
 from fastopen.contract import Job, LoadRecord, Tls, WorldRecord, parse_record
 from fastopen.contract.records import RecordError, record_adapter
 from places import GOLDEN
