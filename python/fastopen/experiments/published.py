@@ -93,7 +93,8 @@ def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str,
     like = networks[0]
     for row in all_published_cells():
         rtt_us, down, up = row.link
-        if row.experiment in table.same_rig and row.link not in map(_link, networks):
+        of_rig = row.experiment in table.same_rig and row.page in table.pages.values()
+        if of_rig and row.link not in map(_link, networks):
             ways = {"down": _with_rate(like.down, down), "up": _with_rate(like.up, up)}
             networks.append(like.model_copy(update={"rtt_us": rtt_us, **ways}))
     tables = dict.fromkeys((table.experiment, *table.same_rig))

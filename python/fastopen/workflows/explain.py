@@ -44,8 +44,9 @@ AT_ONCE: Final = 4
 RIGS_MAX: Final = 20_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
-# Number of steps in which the objects of a page are fitted to published times.
+# A page is fitted to published times in at most this number of steps, until no time is off by more.
 FITS: Final = 8
+FIT_ERROR: Final = 0.01
 
 Watch = Callable[[int, int], None]
 """A callback that receives the number of finished loads, and the number of all loads known so far."""
@@ -174,11 +175,14 @@ class RigSearch:
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
             row.begin_fit(self.space.off_ms(row.page.name))
-        for _ in range(FITS if fitting else 0):
+        for _ in range(FITS):
+            unfinished = [row for row in fitting if row.fit_error > FIT_ERROR]
+            if not unfinished:
+                break
             records = self.run(
-                (row, network, [BASELINE.name], 1) for row in fitting for network in row.fitted_to
+                (row, network, [BASELINE.name], 1) for row in unfinished for network in row.fitted_to
             )
-            for row in fitting:
+            for row in unfinished:
                 row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])
         self._fits |= {row.fit_key: row for row in fitting}
         for key, alike in groups.items():

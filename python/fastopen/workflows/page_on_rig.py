@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from statistics import fmean
 from typing import Final
 
@@ -26,6 +27,9 @@ class PageOnRig:
     fitted_to: tuple[int, ...] = ()
     """The networks whose published times without TFO were used to fit the page."""
     added_ms: float = 0.0
+    fit_error: float = inf
+    """The largest relative error of a load time without TFO with the best fit."""
+    _best_fit: tuple[float, float] = (0.0, 0.0)
     _objects: float = 0.0
     _bytes: float = 0.0
     _wanted: tuple[float, ...] = ()
@@ -89,6 +93,7 @@ class PageOnRig:
             self.fitted_to = self._two_rtts_and_rates(order) or (order[0], order[-1])
         self._wanted = tuple(off_ms[network] for network in self.fitted_to)
         self._objects, self._bytes = len(self.page.resources), self.page.body_bytes()
+        self._best_fit = self._objects, self._bytes
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
         """Return the first network in `by_time` with partners, and its last partner of each kind: one with
@@ -111,7 +116,14 @@ class PageOnRig:
         if not all(taken):
             self._objects, self._bytes = max(self._objects / 2, 1), self._bytes / 2
             return
-        short, long, *slow = map(fmean, taken)
+        ours = [fmean(times) for times in taken]
+        client_ms = max(self._wanted[0] - ours[0], 0.0) if self._client_time_is_fitted else 0.0
+        error = max(
+            abs((one + client_ms) / wanted - 1) for one, wanted in zip(ours, self._wanted, strict=True)
+        )
+        if error < self.fit_error:
+            self.fit_error, self._best_fit = error, (self._objects, self._bytes)
+        short, long, *slow = ours
         wanted_short, wanted_long, *wanted_slow = self._wanted
         networks = [self.setting.off.networks[network] for network in self.fitted_to]
         rtts = [network.rtt_us / 1000 for network in networks]
@@ -132,13 +144,17 @@ class PageOnRig:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Load the page as it was fitted for a row with the same `fit_key`."""
-        self._objects, self._bytes, self.fitted_to = other._objects, other._bytes, other.fitted_to
+        """Load the page with the best fit that was found for a row with the same `fit_key`."""
+        (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
+
+    @property
+    def _client_time_is_fitted(self) -> bool:
+        return self.setting.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
         """Set `added_ms`, an assumed processing time of the client, if it is fitted: to the time by which a
         published time without TFO is longer than ours, the first in `fitted_to`, by default the shortest."""
-        if self.setting.fitted not in ("hosts", "time") and len(self.fitted_to) <= 2:
+        if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
         ours = self.measured.get((self.fitted_to[0], BASELINE.name))
