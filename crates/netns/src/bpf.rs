@@ -1,4 +1,4 @@
-//! Builds the instructions of seccomp filters (classic BPF), for `sandbox` and for interception.
+//! Builds the instructions of seccomp filters (classic BPF), which restrict or intercept system calls.
 
 use libc::{BPF_ABS, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
@@ -15,7 +15,7 @@ pub const NUMBER: u32 = 0;
 /// Offset of the architecture in `struct seccomp_data`.
 pub const ARCH: u32 = 4;
 
-/// Returns the offset of the lower 32 bits of an argument of the system call (little-endian).
+/// Returns the offset of the lower 32 bits of the system call's argument `number`, from 0 (little-endian).
 pub const fn argument(number: u32) -> u32 {
     16 + 8 * number
 }

@@ -1,4 +1,4 @@
-//! Does what PID 1 of the virtual engine's kernel must do: mounts file systems, sets the clock, powers off.
+//! Performs the work of PID 1 in a User-Mode Linux kernel: mounts file systems, sets the clock, powers off.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, IntoRawFd};

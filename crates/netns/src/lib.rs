@@ -1,6 +1,6 @@
 //! Wraps kernel interfaces in safe functions: namespaces, netlink, packet sockets, socket options, counters.
 //!
-//! Only this crate and `fastopen-intercept` have `unsafe` code. This crate does not depend on pages or loads.
+//! This crate uses no other crate of the project. Only it and `fastopen-intercept` have `unsafe` code.
 #![allow(unsafe_code)]
 
 pub mod bpf;
@@ -40,7 +40,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns an error of an [`Operation::Other`].
+    /// Returns the error of an operation that `operation` describes in words ([`Operation::Other`]).
     pub fn other(operation: impl Into<String>, source: io::Error) -> Self {
         Self { operation: Operation::Other(operation.into()), source }
     }
@@ -86,7 +86,7 @@ pub(crate) trait Doing<T>: Sized {
     /// Converts an error into an [`Error`] of the operation that `operation` returns.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;
 
-    /// Converts an error into an [`Error`] of an [`Operation::Other`] with these words.
+    /// Converts an error into an [`Error`] whose operation `words` describes ([`Operation::Other`]).
     fn doing(self, words: impl FnOnce() -> String) -> Result<T> {
         self.operation(|| Operation::Other(words()))
     }

@@ -37,7 +37,8 @@ pub fn enter_sandbox_with_users() -> Result<bool> {
     enter(|| mapper.map())
 }
 
-/// Enters the namespaces. `map` tries to map user and group IDs from outside; it returns true on success.
+/// Enters the namespaces of [`enter_sandbox`], and returns the result of `map`, which may map user and group
+/// IDs from outside. If an ID map is still empty after `map`, maps the caller's own ID to root.
 fn enter(map: impl FnOnce() -> bool) -> Result<bool> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     let flags = CloneFlags::CLONE_NEWUSER
@@ -170,10 +171,10 @@ pub fn remove_overlay(target: &str) -> Result<()> {
     umount2(target, MntFlags::MNT_DETACH).doing(|| format!("unmounting {target}"))
 }
 
-/// Possible mount points of [`scratch`]; the first that exists is used. Other programs keep no files there.
+/// Candidates for [`scratch`]: folders whose existing files no program needs. The first that exists is used.
 const SCRATCH: [&str; 2] = ["/dev/shm", "/tmp"];
 
-/// Returns the mount point for files that are deleted with the mount namespace.
+/// Returns the folder for temporary files. In a sandbox it is a tmpfs, which ends with the mount namespace.
 pub fn scratch() -> &'static Path {
     let place = SCRATCH.iter().find(|place| Path::new(place).is_dir());
     Path::new(place.unwrap_or(&SCRATCH[1]))

@@ -25,7 +25,7 @@ pub const ETHERNET_HEADER: usize = 14;
 const FRAME_SIZE: usize = 2048;
 const BLOCK_SIZE: usize = 64 * 1024;
 
-/// `struct tpacket2_hdr`; a `sockaddr_ll` follows.
+/// The header of a frame in the ring: a `struct tpacket2_hdr`, followed by a `sockaddr_ll`.
 #[repr(C)]
 struct FrameHeader {
     status: AtomicU32,
@@ -111,7 +111,7 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens the socket in the calling thread's namespace, for frames of the type `ether_type` (`ETH_P_*`).
-    /// The ring has room for `frames` frames (a multiple of 32). Needs `CAP_NET_RAW` in the namespace.
+    /// The ring has room for `frames` frames, rounded up to a multiple of 32. Needs `CAP_NET_RAW` there.
     pub fn open(interface: &str, frames: u32, ether_type: u16) -> Result<Self> {
         let opened = Self::bind("packet socket", interface, frames, ether_type)?;
         // A socket for frames of every type would also receive those that the kernel sends.
@@ -216,8 +216,8 @@ pub struct Captured {
 pub struct Tap(PacketSocket);
 
 impl Tap {
-    /// Opens the tap in the calling thread's namespace, with room for `frames` frames (a multiple of 32).
-    /// While the ring is full, further frames are dropped. Needs `CAP_NET_RAW` in the namespace.
+    /// Opens the tap in the calling thread's namespace. It has room for `frames` frames, rounded up to a
+    /// multiple of 32. While it is full, further frames are dropped. Needs `CAP_NET_RAW` in the namespace.
     pub fn open(interface: &str, frames: u32) -> Result<Self> {
         PacketSocket::bind("tap", interface, frames, libc::ETH_P_ALL as u16).map(Self)
     }
@@ -247,7 +247,7 @@ impl Tap {
     }
 }
 
-/// Opens a packet socket for frames of an Ethernet type, bound to the interface with this index.
+/// Opens a packet socket for one Ethernet type on the interface `index`, and its ring of `frames` frames.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.

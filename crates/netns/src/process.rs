@@ -117,7 +117,8 @@ impl PrivateFolder {
     }
 }
 
-/// Creates and locks a folder. Returns no lock if the file system has no locks; leftover folders then stay.
+/// Creates and locks a folder whose name fits `template` (mkdtemp(3)). The lock is None if the file system
+/// has no locks; a leftover folder then stays.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -133,7 +134,7 @@ fn lock(folder: &Path, how: FlockArg) -> Option<Flock<File>> {
     Flock::lock(File::open(folder).ok()?, how).ok()
 }
 
-/// Removes this user's folders that match the template and that no process has locked.
+/// Removes this user's folders whose names fit `template` (mkdtemp(3)) and that no process has locked.
 fn remove_left_behind(template: &Path) {
     let (Some(place), Some(name)) = (template.parent(), template.file_name()) else { return };
     let prefix = name.as_bytes().strip_suffix(b"XXXXXX").unwrap_or(name.as_bytes());
@@ -247,7 +248,7 @@ pub fn limit_stack(command: &mut std::process::Command, bytes: u64) {
     unsafe { command.pre_exec(limit) };
 }
 
-/// Kills the rest of the process group that `child` leads.
+/// Kills all processes of the group that `child` leads, including `child`.
 pub fn kill_group(child: &std::process::Child) {
     // The child is not reaped yet, so its ID is not reused. ESRCH means that no process is left.
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);

@@ -42,8 +42,8 @@ pub struct Route<'a> {
     pub destination: (IpAddr, u8),
     /// Interface to send through.
     pub interface: &'a str,
-    /// Source address of connections that are not bound to an address; an IPv6 address must be one of an
-    /// interface.
+    /// Source address of connections that are not bound to an address; None if the kernel chooses. An IPv6
+    /// address must belong to an interface.
     pub source: Option<IpAddr>,
     /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
     /// algorithms that the machine allows for all users, but a route accepts any.

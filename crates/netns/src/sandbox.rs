@@ -1,5 +1,5 @@
-//! Restricts the programs of a world: the files of the machine that they see, their resources and their
-//! sockets. See docs/security.md.
+//! Restricts the client and server programs in an emulated network (a "world"): the files of the machine that
+//! they see, their resources and their sockets. See docs/security.md.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -71,15 +71,15 @@ const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// Path of the machine's root folder while the view is built.
 const OLD: &str = "/.machine";
-/// User and group ID of a client in its user namespace; not 0, because some programs treat root differently.
+/// User and group ID of a confined program in its namespace; not 0: some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
-/// Limits of a client: bytes of data in a process, and number of processes and threads. The second limit does
-/// not apply to the machine's root user (`kernel/fork.c`), so [`limit_processes`] limits its processes.
+/// Limits of a confined program: bytes of data in a process, and number of processes and threads. The second
+/// limit does not apply to the machine's root user (`kernel/fork.c`), for which [`limit_processes`] is used.
 const LIMITS: [(Resource, u64); 2] =
     [(Resource::RLIMIT_DATA, 1280 << 20), (Resource::RLIMIT_NPROC, MOST_PROCESSES)];
 const MOST_PROCESSES: u64 = 4096;
 
-/// The machine's files that the programs of a world see, all of them read-only except for `writable` ones.
+/// The machine's files that sandboxed programs see. All are read-only, except for those in `writable`.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// True to show all files except for `/dev`, `/proc`, `/run`, `/sys` and private files in `/etc`, instead
@@ -308,7 +308,7 @@ pub fn protect_settings() -> Result<()> {
     set_read_only(Path::new(SETTINGS), true)
 }
 
-/// Prepares the calling thread to start a client that may only write to `folder`. In a new mount namespace
+/// Prepares the calling thread to start a program that may only write to `folder`. In a new mount namespace
 /// everything else is read-only, including `/proc/sys`. Devices and the rest of `/proc` stay writable. Needs
 /// Linux 5.12 (`mount_setattr`).
 pub fn protect_files(folder: &Path) -> Result<()> {
@@ -371,7 +371,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Applies Landlock to the calling thread and its children. Returns true if the kernel has Landlock.
+/// Restricts this thread and its children to these files (Landlock). Returns true if the kernel has Landlock.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,

@@ -9,7 +9,7 @@ use crate::socket;
 
 /// `TCP_ESTABLISHED` of `include/net/tcp_states.h`, a value of `tcpi_state`.
 pub const ESTABLISHED: u8 = 1;
-/// `TCP_SYN_SENT`: also the state of a connection whose SYN waits for the first write.
+/// `TCP_SYN_SENT`: with Fast Open, also the state of a connection whose SYN waits for the first write.
 pub const SYN_SENT: u8 = 2;
 /// `TCP_LISTEN`: the state of a listener.
 pub const LISTEN: u8 = 10;
@@ -18,7 +18,7 @@ pub const LISTEN: u8 = 10;
 /// (server).
 pub const OPT_SYN_DATA: u8 = 32;
 
-/// The fields of a connection's `struct tcp_info` that are used as evidence.
+/// The fields of a connection's `struct tcp_info` that show its use of Fast Open, its RTT and its traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct TcpInfo {

@@ -1,4 +1,4 @@
-//! Replaces libc's functions for the system calls of a load. The linker prefers these definitions to libc's.
+//! Defines libc's functions for frequent system calls again. The linker prefers these definitions to libc's.
 
 use libc::{
     c_int, c_long, c_uint, c_void, epoll_event, itimerspec, mmsghdr, msghdr, size_t, sockaddr, socklen_t,
