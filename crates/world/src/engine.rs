@@ -25,7 +25,7 @@ const RECORDED_START_S: i64 = 2_082_758_400;
 /// the wheel, independently of earlier loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
-/// Interval in virtual time between requests that a browser makes at once, about as long as in real time.
+/// Interval in virtual time between requests that a browser makes simultaneously, about as in real time.
 const REQUEST_SPACING: Duration = Duration::from_micros(200);
 
 /// Returns the time in nanoseconds for which the link's thread polls the clock before a packet is due,

@@ -1,4 +1,4 @@
-//! Sets up name resolution and the trusted certificate authority for programs inside a world.
+//! Sets up name resolution and the trusted certificate authority for programs in the emulated network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -76,8 +76,8 @@ impl Drop for HostsOverlay {
     }
 }
 
-/// Returns `hosts` with more names for their addresses: aliases if synthetic bodies use them, and, if bodies
-/// are recorded, the names that differ only in the first digit and are not in `hosts`.
+/// Returns `hosts` and further names for the same addresses. With synthetic bodies these are the aliases, see
+/// [`uses_aliases`]. With recorded bodies they are names that differ from a host only in the first digit.
 pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<String, Addresses> {
     let mut named = hosts.clone();
     if uses_aliases(job) {
@@ -93,8 +93,8 @@ pub fn with_aliases(job: &Job, hosts: &BTreeMap<String, Addresses>) -> BTreeMap<
     named
 }
 
-/// Returns the names for the certificate of `host`: its own, its alias if bodies use aliases, and, if bodies
-/// are recorded, the names with another first digit that are not hosts of the page.
+/// Returns the names for the certificate of `host`: its own name, its alias if [`uses_aliases`], and, if
+/// bodies are recorded, the names with another first digit that are not hosts of the page.
 pub fn names(job: &Job, host: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::from([host.to_owned()]);
     if uses_aliases(job) {
@@ -124,8 +124,8 @@ pub fn are_siblings(one: &str, other: &str) -> bool {
     one != other && is_name(one) && is_name(other) && masked(one) == masked(other)
 }
 
-/// Returns true if bodies are synthetic and their URLs contain aliases instead of the page's hosts, because
-/// the client requests hosts on the HSTS preload list only over https.
+/// Returns true if the URLs in synthetic bodies contain made-up host names (aliases) instead of the page's
+/// hosts, because the client requests hosts on the HSTS preload list only over https.
 pub fn uses_aliases(job: &Job) -> bool {
     job.origins.bodies == Bodies::Synthetic && job.client.kind.capabilities().hsts_preloaded
 }

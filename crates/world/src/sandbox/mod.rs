@@ -1,4 +1,4 @@
-//! Creates the namespaces of a world, and selects the machine's files that are visible there.
+//! Creates the namespaces of an emulated network (a "world"), and selects the machine's files visible there.
 
 pub mod hosts_overlay;
 pub mod memory_guard;

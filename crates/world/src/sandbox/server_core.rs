@@ -1,5 +1,5 @@
-//! Reserves a core for the server in jobs with transactions. The server's threads run on this core, and the
-//! kernel processes the server's received packets there, so the core's busy time is due to the server.
+//! Reserves a core for the server in jobs that load the server with transactions. The server's threads run on
+//! this core, and the kernel processes received packets there, so the core's busy time is due to the server.
 
 use std::io;
 
@@ -59,7 +59,8 @@ impl ServerCore {
         Ok((CoreTime::of(self.core)?, cores::run_time_ns(of_server)))
     }
 
-    /// Returns the record of the core's use between two results of [`Self::used`], `elapsed_ns` apart.
+    /// Returns the record of the core's use between two results of [`Self::used`], `elapsed_ns` apart. The
+    /// record also shows if [`Self::steer`] works in the server's namespace `origins`.
     pub fn record(
         &self,
         origins: &NetNs,

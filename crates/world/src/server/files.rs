@@ -1,4 +1,5 @@
-//! Writes the page's bodies to files `HOST/PATH` for a server. Adds `index.html` to a path that ends in `/`.
+//! Writes the page's response bodies to files `HOST/PATH` for an external server. Adds `index.html` to a path
+//! that ends in `/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,7 +17,7 @@ const NAME_BYTES: usize = 255;
 const INDEX: &str = "index.html";
 const OK: u16 = 200;
 
-/// Writes the bodies of the hosts that the server serves below `folder`. `resources` is in the page's order.
+/// Writes the bodies of the server's hosts to files in the new folder `folder`. `resources` is in page order.
 pub(super) fn write(folder: &Path, job: &Job, resources: &[ServedResource]) -> io::Result<()> {
     fs::create_dir(folder)?;
     let served = |number: &usize| job.origins.is_served(job.page.resources[*number].url.host());

@@ -112,8 +112,8 @@ impl ServerSockets {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` of destroyed connections to `evidence`, which keeps its own values. If connections in
-    /// `wanted` are missing, waits up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
+    /// Adds `TCP_INFO` of destroyed connections that `evidence` lacks. If some `wanted` connections are still
+    /// missing, waits up to `DESTROY_EVENTS_TIMEOUT` until the kernel reports them.
     pub fn complete(&self, evidence: &mut BTreeMap<FourTuple, TcpInfo>, wanted: &BTreeSet<FourTuple>) {
         let until = Instant::now() + DESTROY_EVENTS_TIMEOUT;
         loop {
