@@ -54,14 +54,15 @@ pub struct Source {
     pub cookie: Option<Vec<u8>>,
 }
 
-/// A running flood.
+/// A running SYN flood.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<u64>>,
 }
 
 impl Flood {
-    /// Starts a thread that sends SYNs to `target` from the calling thread's network namespace.
+    /// Starts a thread that sends SYNs to `target` from the calling thread's network namespace, with each of
+    /// the sources in turn. A SYN with a cookie contains the request of `target`.
     pub fn start(sources: Vec<Source>, target: &Target, rate_per_s: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(target.server), Type::RAW, Some(Protocol::from(RAW)))?;
         let stop = Arc::<AtomicBool>::default();

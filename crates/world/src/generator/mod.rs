@@ -35,7 +35,7 @@ const TIMER: u64 = u64::MAX;
 pub struct Target {
     pub server: SocketAddr,
     pub request: Vec<u8>,
-    /// Status of the expected response, and size of its body in bytes.
+    /// The expected response: its status, and the size of its body in bytes.
     pub answer: (u16, u64),
 }
 
@@ -55,7 +55,8 @@ pub struct Load {
 /// Maps the number of a transaction to its source address and port; None if no address is left.
 pub type Sources<'a> = &'a dyn Fn(u64) -> Option<SocketAddr>;
 
-/// Runs the load, and returns its outcome. Calls `halfway` once, after half of the duration.
+/// Generates the load, and returns its outcome. Calls `halfway` once, after half of the duration. An error of
+/// `halfway` ends the load.
 pub fn run(
     load: &Load,
     sources: Sources,

@@ -65,7 +65,7 @@ impl<'a> Transaction<'a> {
         Ok(Self { target, socket, due_ns, sent: 0, answer: Answer::default(), answered_ns: None })
     }
 
-    /// Writes and reads until the socket would block or the transaction has ended.
+    /// Writes and reads until the socket would block or the transaction has ended. `buffer` is scratch space.
     pub(super) fn advance(&mut self, buffer: &mut [u8]) -> Progress {
         match self.exchange(buffer) {
             Ok(progress) => progress,
@@ -117,7 +117,8 @@ impl<'a> Transaction<'a> {
 /// The error of connect(2) on a nonblocking socket whose handshake is under way.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Returns true if epoll will report when to continue. Without a cookie, the first write returns EINPROGRESS.
+/// Returns true for an error after which epoll reports when to continue: EAGAIN, or EINPROGRESS, which the
+/// first write returns if the client has no Fast Open cookie.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }

@@ -16,7 +16,7 @@ use crate::server;
 
 impl Servers {
     /// Fetches a cookie for `client` from each address of each host, and from the resolver if it is queried
-    /// over TCP. The link must be unshaped.
+    /// over TCP. The link must have no delay, rate limit or loss.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
         self.fetch(client, one_per_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))

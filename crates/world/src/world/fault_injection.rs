@@ -1,4 +1,4 @@
-//! Injects faults into a load's observations, for soak tests that check whether the evidence finds them.
+//! Injects faults into a load's observations, for soak tests that expect the validity check to find them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
 
-/// The observations of a load into which a fault is injected, before the evidence is checked.
+/// The observations of a page load into which a fault is injected, before the validity check.
 pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
     pub link: &'a mut LinkRecord,
     pub cookies: &'a mut Vec<IpAddr>,
-    /// True if the load begins with the cookies of all hosts; None if it does not use Fast Open.
+    /// True if the load begins with the Fast Open cookies of all hosts; None if it does not use Fast Open.
     pub warm: Option<bool>,
-    /// True if the evidence compares the times of first responses with a lower bound.
+    /// True if the validity check requires a minimum time until the first response of a connection.
     pub timed: bool,
 }
 
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 10] = [
     another_size,
 ];
 
-/// Injects fault `number` (modulo their count), or the next fault for which the load has something to change.
+/// Injects fault `number` modulo the number of faults, or the next fault that can change these observations.
 pub(super) fn inject(number: u32, mut observed: Observed) {
     let first = number as usize % FAULTS.len();
     let mut faults = FAULTS.iter().cycle().skip(first).take(FAULTS.len());

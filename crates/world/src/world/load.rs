@@ -1,4 +1,4 @@
-//! Runs one load: prepares the world, runs the client, and records the observations.
+//! Runs one page load: prepares the emulated network, runs the client, and records the observations.
 //!
 //! Each step consumes the result of the previous one: [`Prepared`], [`Observed`], [`LoadRecord`].
 
@@ -37,7 +37,7 @@ use crate::network::topology::FastOpenUse;
 use crate::sandbox::memory_guard::MemoryGuard;
 use crate::server::{self, Server};
 
-/// Timeout for connections to be accepted or to end on an unshaped link.
+/// Timeout for connections to be accepted or to end on a link without delay, rate limit or loss.
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
@@ -59,7 +59,7 @@ impl<'a> World<'a> {
     }
 
     /// Assigns `address` to the client, makes an earlier visit if needed, and prepares the cookies. Leaves
-    /// the link unshaped.
+    /// the link without delay, rate limit and loss.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -92,16 +92,16 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits for the phase at which every load begins, and configures the link as the job requests. Not in
-    /// the other order: in virtual time the wait is long, and late segments of earlier connections would
-    /// take part in the link's random losses and delays.
+    /// Waits for the phase of the kernel's timers at which every load begins, then configures the link as the
+    /// job requests. In the other order, late segments of earlier connections would take part in the link's
+    /// random losses and delays, because the wait is long in virtual time.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
     /// Makes the client's earlier visit, which leaves a cache or session tickets, and ends its connections.
-    /// The visit uses an unshaped link, and no Fast Open, so that it leaves no cookie.
+    /// The visit uses a link without delay or loss, and no Fast Open, so that it leaves no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -310,7 +310,7 @@ struct ClientTls {
     lookups: Option<Arc<ClientConfig>>,
 }
 
-/// A load whose client has its address, cookies and tickets.
+/// A load that is ready to run: its client has an address, Fast Open cookies and session tickets.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
@@ -321,7 +321,7 @@ pub(super) struct Prepared<'w, 'a> {
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {
-    /// Runs the client, and reads the link, sockets and counters as soon as the load is over.
+    /// Runs the client, and reads the state of link, sockets and counters as soon as the load is over.
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));
@@ -474,7 +474,8 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Injects a fault if the job requests one. Returns the record, with the reasons if the load is invalid.
+    /// Checks the load's validity, and returns the load's record, with the reasons if the load is invalid. If
+    /// the job requests a fault, injects the fault before the check.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

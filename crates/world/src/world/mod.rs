@@ -1,4 +1,4 @@
-//! Runs a job: builds and measures its world, runs its loads, and removes the world.
+//! Runs a job: builds and measures its emulated network (the "world"), loads its page, and removes the world.
 
 mod cookies;
 mod fault_injection;
@@ -101,7 +101,7 @@ pub struct Ran<T> {
 
 /// Builds the world of a job, with the link and Fast Open as the job requests, starts the servers of
 /// `serve`, and runs `inside` in the client's namespace. The client gets no Fast Open cookies, and nothing
-/// is measured. If `inside` reaps children, it passes their statuses to its argument.
+/// is measured. If `inside` reaps children, it must pass their exit statuses to its argument.
 pub fn with_world<T>(
     job: &Job,
     engine: Engine,
@@ -129,7 +129,7 @@ pub fn with_world<T>(
     Ok(Ran { result, packets, failed_servers })
 }
 
-/// A running world. Its fields drop in order: the servers before the network that they run in.
+/// The emulated network of a job, with its servers. Fields drop in order: servers before their network.
 struct World<'a> {
     job: &'a Job,
     engine: Engine,
@@ -145,13 +145,13 @@ struct World<'a> {
     memory: Option<MemoryGuard>,
     /// Number of the next client address that transactions may use.
     next_address: Cell<u16>,
-    /// True after a flood, whose half-open connections remain.
+    /// True after a SYN flood, whose half-open connections remain.
     flooded: Cell<bool>,
     core: Option<ServerCore>,
 }
 
 impl<'a> World<'a> {
-    /// Builds the world of a job. `serve` is None unless the world is for a command.
+    /// Builds the world of a job. `serve` has the servers of `fastopen shell`; None if the job runs loads.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.
@@ -185,7 +185,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network, and returns the world's record. `started`: the time at which building it began.
+    /// Measures the network, and returns the world's record. `started` is the time when the build began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -444,8 +444,8 @@ fn link_config(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> Result<Lin
     Ok(LinkConfig { down, up, extra_delay, origins_delay, resolver_delay, path: path_rule(job, hosts) })
 }
 
-/// Returns the rule for the middlebox. Unless it affects all addresses, it lists those of the affected hosts:
-/// each host that the job names, or each host if it names none, with probability `path_share`.
+/// Returns the behaviour of the middlebox and the addresses behind it (None: all). Of the hosts that the job
+/// names, or of all hosts if the job names none, each is drawn with probability `path_share`.
 fn path_rule(job: &Job, hosts: &BTreeMap<String, ip::Addresses>) -> PathRule {
     let asked = &job.network;
     let behind = || {

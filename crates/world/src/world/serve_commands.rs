@@ -1,4 +1,4 @@
-//! Starts the servers that a command in a world connects to (`fastopen shell --serve`).
+//! Starts the servers to which a command in the emulated network connects (`fastopen shell --serve`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ const SOCKETS: [(&str, Option<&str>); 4] = [
 /// Maximum number of lines at the end of a server's output that an error quotes.
 const LAST_LINES: usize = 4;
 
-/// A program that serves a host of the world.
+/// A program that serves a host of the emulated network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServeCommand {
@@ -43,7 +43,7 @@ pub struct ServeCommand {
     pub command: Vec<String>,
 }
 
-/// The servers that run in a world in addition to a command, and the environment of all these programs.
+/// The servers that run beside the command of `fastopen shell`, and the environment of all these programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ServeCommands<'a> {
     pub servers: &'a [ServeCommand],
@@ -96,8 +96,8 @@ fn described(host: &str, how: &str, output: &Output) -> String {
     format!("server {host}: {how}{}", output.last_lines(LAST_LINES))
 }
 
-/// Starts the servers in the origins' namespace. Each must wait for clients before the next one is started.
-/// If a server fails or does not listen in time, the error quotes its output.
+/// Starts the servers in the namespace `origins`, confined if `isolated`. Each must wait for clients before
+/// the next one is started. If a server fails or does not listen in time, the error quotes its output.
 pub fn start_all(serve: &ServeCommands, origins: &NetNs, isolated: bool) -> Result<Vec<Running>, Failure> {
     let start = |(number, server): (usize, &ServeCommand)| {
         let words: Vec<_> = server.command.iter().map(OsString::from).collect();

@@ -1,4 +1,4 @@
-//! Builds the configuration of a world's origins: the page's resources, TLS and the resolver.
+//! Builds the configuration of a job's origin servers: the page's resources, TLS and the resolver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,7 +67,8 @@ fn names_transport(
     })
 }
 
-/// The synthetic pages of a job: one for loads in cleartext and one for loads over TLS. Their URLs differ.
+/// Two pages whose generated bodies make a browser request the job's resources: one for loads in cleartext,
+/// and one for loads over TLS. Their URLs differ.
 pub struct SyntheticPages {
     clear: SyntheticPage,
     encrypted: SyntheticPage,
@@ -93,7 +94,7 @@ impl SyntheticPages {
         if encrypted { &self.encrypted } else { &self.clear }
     }
 
-    /// Returns the resources that browsers load differently from the original in any load of the job.
+    /// Returns the resources that a browser loads differently than on the original page, over all loads.
     pub fn gaps(&self, job: &Job) -> FidelityGaps {
         let kinds: BTreeSet<bool> = job.loads.iter().map(|load| load.transport.is_encrypted()).collect();
         kinds
@@ -104,7 +105,7 @@ impl SyntheticPages {
 }
 
 /// Returns the configuration of a job's origins, with TLS if a load or the resolver uses it. `keys` collects
-/// the secrets of TLS connections, and `resolver` is the resolver's address (None: clients know addresses).
+/// the secrets of TLS connections, and `resolver` is the resolver's address (None: clients need no lookups).
 pub fn site(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,

@@ -1,5 +1,5 @@
-//! Runs the transactions of a job, which put the server under load instead of loading a page, and checks
-//! their evidence.
+//! Runs the transactions of a job, and checks their evidence. Transactions put the server under load instead
+//! of loading a page. Each is a connection with one request and its response.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -159,7 +159,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// Restores the settings that earlier transactions may have changed. Fails if they had a flood.
+    /// Restores the settings that earlier transactions may have changed. Fails after a SYN flood.
     fn restore(&self, asked: &TransactionsPlan) -> Result<(), Failure> {
         if self.flooded.replace(asked.flood.is_some()) {
             let message = "loads: no load can follow a flood, because its half-open connections would count";
@@ -171,7 +171,7 @@ impl World<'_> {
         Ok(self.network.topology.set_cookie_keys(&[cookie_key(self.job.seed)])?)
     }
 
-    /// Reserves client addresses: one for each transaction if cookies are cold, otherwise one for all.
+    /// Reserves client addresses: one for each transaction if none may have a cookie, otherwise one for all.
     fn sources(&self, plan: &LoadPlan, asked: &TransactionsPlan) -> Result<Sources, Failure> {
         let first = self.next_address.get();
         let cold = plan.cookies == Some(Cookies::Cold);
@@ -228,7 +228,7 @@ impl World<'_> {
         Ok(sources)
     }
 
-    /// Changes the keys of the server's cookies as `how` requests; None changes nothing.
+    /// Replaces the server's cookie key, or adds a new key and still accepts the old one; None: no change.
     fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
         let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
         match how {
