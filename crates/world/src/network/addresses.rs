@@ -1,4 +1,4 @@
-//! Assigns the addresses of a world: one to each origin host, and one to the client for each load.
+//! Assigns addresses in the emulated network: one to each origin host, and one to the client for each load.
 //!
 //! The networks belong to the address blocks reserved for benchmarks: `198.18.0.0/15` (RFC 2544) and
 //! `2001:2::/48` (RFC 5180, with its erratum 1752).
@@ -12,7 +12,7 @@ pub use crate::contract::resolver_address;
 /// The first address of a network, and the length of the network's prefix in bits.
 pub type Prefix = (IpAddr, u8);
 
-/// Loads and transactions use client addresses below this number; cross traffic and floods use higher ones.
+/// Loads and transactions use client addresses with lower numbers; cross traffic and floods use higher ones.
 pub const CLIENT_ADDRESSES: u16 = 64_000;
 
 /// Returns the network of client addresses.

@@ -15,8 +15,8 @@ use crate::network::addresses::{client_address, origin_address};
 use crate::network::measure::named;
 use crate::network::topology::Topology;
 
-/// Time for which the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that the
-/// timers of a load have the same phase as without cross traffic (see `engine`).
+/// Time for which the flows run before the load begins: 1024 ticks of a kernel with HZ 250, so that a load's
+/// timers below 131 s have the same phase as without cross traffic (see `engine`).
 pub const WARM_UP: Duration = Duration::from_millis(4096);
 
 /// Number of the client address and of the origin address that the flows use. No load or page uses it.

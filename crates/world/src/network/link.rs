@@ -1,4 +1,4 @@
-//! Runs the link of a world: in this program (`program_link`) or with the kernel (`kernel_link`).
+//! Runs the emulated access link: in this program (`program_link`) or with the kernel (`kernel_link`).
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Starts the link of a topology, unshaped until it is configured.
+    /// Starts the link of a topology. It has no delay, rate limit or loss until it is configured.
     pub fn start(topology: &Topology, engine: Engine) -> Result<Self, Failure> {
         if let Some(routers) = topology.routers()? {
             return Ok(Self::Kernel(Box::new(RefCell::new(routers))));
@@ -47,7 +47,8 @@ impl Link {
         }
     }
 
-    /// Returns counts since the last [`Link::configure`], and the lateness of packets since the last report.
+    /// Returns packet counts since the last [`Link::configure`]. A link in this program also returns the
+    /// lateness of the packets since the last report (see `program_link`).
     pub fn report(&self) -> fastopen_netns::Result<LinkRecord> {
         match self {
             Self::Program(forwarder) => Ok(forwarder.report()),

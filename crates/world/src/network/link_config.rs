@@ -8,7 +8,7 @@ use fastopen_link::{DirectionConfig, Nanos};
 
 use crate::network::addresses::{origin_number, resolver_address};
 
-/// The configuration of a link. The default is an unshaped link.
+/// The configuration of the emulated link. The default is a link without delay, rate limit or loss.
 #[derive(Debug, Clone, Default)]
 pub struct LinkConfig {
     /// Configuration of the direction from the origins to the client.

@@ -1,8 +1,8 @@
 //! Forwards real packets through the link model, in a thread between both ends of the link.
 //!
 //! A packet enters the model at the time of its kernel timestamp, not when this thread received it, so a late
-//! wake-up does not delay packets that are due later. Due packets are sent at once. The median, 99th
-//! percentile and maximum of the packets' lateness are reported as evidence.
+//! wake-up does not delay packets that are due later. Due packets are sent at once. The lateness of a packet
+//! is the time from its due time to its sending; the median, 99th percentile and maximum are reported.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,9 +45,9 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the forwarder's thread with an unshaped link. In the last `spin` nanoseconds before a packet is
-    /// due, the thread polls the clock instead of sleeping, which is more exact. `spin` must be 0 in virtual
-    /// time, which advances only while all threads sleep.
+    /// Starts the forwarder's thread; the link has no delay or loss. In the last `spin` nanoseconds before a
+    /// packet is due, the thread polls the clock instead of sleeping, which is more exact. `spin` must be 0
+    /// in virtual time, which advances only while all threads sleep.
     pub fn start(client: PacketSocket, origins: PacketSocket, spin: Nanos) -> io::Result<Self> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
@@ -74,7 +74,8 @@ impl Forwarder {
         self.command(|reply| Command::Configure(Box::new(config), reply));
     }
 
-    /// Returns the counts since the last [`Forwarder::configure`], and the lateness since the last report.
+    /// Returns packet counts since the last [`Forwarder::configure`], and the lateness of packets that were
+    /// sent since the last report.
     pub fn report(&self) -> LinkRecord {
         self.command(Command::Report)
     }
@@ -124,7 +125,7 @@ impl Pool {
     }
 }
 
-/// One direction of the link: its model, the due frames, and the lateness of sent frames.
+/// One direction of the link: its model, the due frames, and the time by which each sent frame was late.
 struct ForwardedDirection {
     /// Frames on the way from their host to the link.
     before: DelayLine<Frame>,
@@ -280,8 +281,8 @@ impl Worker {
         }
     }
 
-    /// Sends the packets that are due in the old configuration, before a new configuration applies. On an
-    /// unshaped link all packets are due, including the resets of connections.
+    /// Sends the packets that are due in the old configuration, before a new configuration applies. On a link
+    /// without delay and rate limit all packets are due, including the resets of connections.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();
