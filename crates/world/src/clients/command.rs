@@ -1,6 +1,6 @@
-//! Uses any command as a client. The command runs under interception once for each load, in a new folder, and
-//! the load ends when the command exits. For a load that resumes a TLS session of an earlier visit, the
-//! command runs twice in the same folder, in which it keeps the session.
+//! Uses any command as a client. The command runs once for each load, in a new folder, with its connections
+//! intercepted. The load ends when the command exits. For a load that resumes a TLS session of an earlier
+//! visit, the command runs twice in the same folder, in which it keeps the session.
 
 use std::process::Child;
 

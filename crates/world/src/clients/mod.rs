@@ -1,7 +1,7 @@
-//! Defines the interface between a world and its client, which loads pages.
+//! Defines the interface between an emulated network (a "world") and its client, which loads pages.
 //!
-//! A world creates one [`UserAgent`], which turns a [`Loading`] into a [`Loaded`] for each load. `evidence`
-//! decides whether the load is valid.
+//! A world creates one [`UserAgent`], which turns a [`Loading`] into a [`Loaded`] for each load. The crate
+//! `fastopen-evidence` decides if the load is valid.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -29,11 +29,11 @@ pub mod loader;
 pub mod seen_at_origins;
 pub mod tls;
 
-/// The job of a load, and the parts of its world that a client needs.
+/// The input of a page load: its job, and the parts of the emulated network that a client needs.
 pub struct Loading<'a> {
     pub job: &'a Job,
-    /// The job's policy for the order and times of requests. The loader follows it. Chromium's driver uses
-    /// only `processing_scale`.
+    /// The job's policy for the order and times of requests. The built-in client (loader) follows the policy.
+    /// Chromium's driver uses only `processing_scale`.
     pub policy: &'a Policy,
     /// Addresses of the page's origins, in the page's order.
     pub addresses: &'a [SocketAddr],
@@ -53,7 +53,7 @@ pub struct Loading<'a> {
     pub tap: Option<&'a ClientTap>,
     /// The certificate authority; None if neither lookups nor any load of the job use TLS.
     pub authority: Option<&'a Authority>,
-    /// The resolver of the world; None if clients know all addresses.
+    /// The DNS resolver to query; None if clients know all addresses.
     pub resolver: Option<Resolver>,
     /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
@@ -63,7 +63,7 @@ pub struct Loading<'a> {
     pub engine: Engine,
 }
 
-/// The resolver of a world, as the loader uses it.
+/// The DNS resolver of the emulated network, and the settings for queries of the built-in client (loader).
 #[derive(Debug, Clone)]
 pub struct Resolver {
     /// The IP address and port to which queries are sent.
@@ -99,11 +99,11 @@ pub struct Loaded {
     /// The method and URL of each request that matches no resource of the page.
     pub unmatched: Vec<String>,
     pub requests: Vec<RequestRecord>,
-    /// Every connection, in order of opening. The world adds the origins' evidence later.
+    /// Every connection, in order of opening. The caller adds the origins' view of the connections later.
     pub connections: Vec<ConnectionRecord>,
     /// The four-tuple of each connection; None if it is not known.
     pub four_tuples: Vec<Option<FourTuple>>,
-    /// The client's view of the lookups of names. The world adds the resolver's view.
+    /// The client's view of the DNS lookups. The caller adds the resolver's view later.
     pub lookups: Vec<LookupRecord>,
     /// The browser's own metrics; None for other clients.
     pub browser: Option<BrowserRecord>,

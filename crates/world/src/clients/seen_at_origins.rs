@@ -1,5 +1,5 @@
-//! Determines the results of a load by an external client, which reports none: from the log of the origins,
-//! and from the connections that interception observed.
+//! Determines the results of a load by an external client, which reports no results. The sources are the log
+//! of the origins, and the client's connections that `fastopen_intercept` observed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const NOT_FOUND: u16 = 404;
 const NOT_MODIFIED: u16 = 304;
 
 /// Returns the results of a load that began at `start_ns`, from the origins' log and the connections that
-/// interception reported (`opened`).
+/// interception reported (`opened`). `plt_ns` and `unfinished` are copied to the results.
 pub fn loaded(
     loading: &Loading,
     start_ns: u64,

@@ -1,4 +1,4 @@
-//! Performs the loader's TLS handshakes, and the earlier visit that leaves session tickets.
+//! Performs the TLS handshakes of the built-in client (loader), and its earlier visit for session tickets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::contract::TlsRecord;
 
-/// Timeout for fetching the session tickets of one host, over an unshaped link.
+/// Timeout for fetching the session tickets of one host, over a link without delay or loss.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prepares the TLS handshake on `stream` as a client of `host`. `secured` is called when the handshake is

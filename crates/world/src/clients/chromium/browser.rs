@@ -1,4 +1,4 @@
-//! Starts the browser's processes under interception in the client's namespace, and ends them together.
+//! Starts the browser in the client's namespace, intercepts its connections, and ends all its processes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -61,7 +61,7 @@ fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }
 
-/// Returns true if the job wants requests to have the header sizes that the page specifies.
+/// Returns true if the browser's requests must have the header sizes that the page specifies.
 fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }

@@ -35,10 +35,10 @@ impl Resources {
     }
 }
 
-/// The errors of requests to hosts that the page lacks; the second, if the browser thinks it is offline.
+/// Errors of requests to hosts outside the page. The second occurs if the browser considers itself offline.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
-/// The state of one load, as the events so far show it.
+/// The requests and the state of one page load, collected from the browser's events.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,

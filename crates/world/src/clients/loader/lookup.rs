@@ -1,5 +1,5 @@
-//! Implements the loader's stub resolver: one lookup for each name, over UDP or over one connection (TCP, TLS
-//! or HTTPS), with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
+//! Implements the stub resolver of the built-in client: one lookup for each name, over UDP or over one
+//! connection (TCP, TLS or HTTPS), with glibc's timeouts (resolv.conf(5): `timeout:5`, `attempts:2`).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;

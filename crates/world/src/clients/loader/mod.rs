@@ -1,4 +1,4 @@
-//! Implements the built-in client: drives the page scheduler with real connections in the client's namespace.
+//! Implements the built-in client, which loads a page over real connections as the page scheduler decides.
 //!
 //! One tokio thread runs the loop of the page load and a task for each connection and, with HTTP/2 and
 //! HTTP/3, for each request. The tasks send reports to the loop. The loop passes the reports to the

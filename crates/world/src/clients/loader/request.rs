@@ -1,4 +1,4 @@
-//! Builds the requests of the loader, padded to the header sizes that the page specifies.
+//! Builds the requests of the built-in client, padded to the header sizes that the page specifies.
 
 use fastopen_page::{Profile, Resource, ResourceType};
 use fastopen_replay::body::SizedBody;

@@ -1,4 +1,4 @@
-//! Drives HTTP/1 for the loader: sends each request when the response to the previous one has ended.
+//! Speaks HTTP/1 for the built-in client: sends each request when the response to the previous one has ended.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! Drives HTTP/2 for the loader: sends each request at once, on a new stream.
+//! Speaks HTTP/2 for the built-in client: sends each request immediately, on a new stream.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,5 +1,5 @@
-//! Drives HTTP/3 for the loader: sends each request at once, on a new stream. With a session ticket, sends
-//! safe requests as early data before the handshake has ended.
+//! Speaks HTTP/3 for the built-in client: sends each request immediately, on a new stream. With a session
+//! ticket, sends safe requests as early data before the handshake has ended.
 
 use std::io;
 use std::sync::Arc;
@@ -95,7 +95,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// Begins HTTP/3 on a connection. The returned task ends with the connection.
+    /// Begins HTTP/3 on a connection. `early` shows if the server has accepted the client's early data. The
+    /// returned task ends with the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
@@ -112,7 +113,7 @@ impl Streams {
         Ok((Self { connection: connection.clone(), table, early, sender }, driver))
     }
 
-    /// Reports that the handshake is complete.
+    /// Reports that the handshake is complete, and that the origin accepted `early_bytes` of early data.
     fn secured(&self, connected: &Connected, quic: &QuicTable, early_bytes: u64) {
         let traffic = quic.seen(connected.four_tuple).traffic;
         let record = TlsRecord {

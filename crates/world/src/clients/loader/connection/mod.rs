@@ -1,5 +1,5 @@
-//! Runs the task of one connection of the loader: opens the socket, performs the TLS handshake, and sends the
-//! requests that the loader's loop queues.
+//! Runs the task of one connection of the built-in client (loader): opens the socket, performs the TLS
+//! handshake, and sends the requests that the loader's loop queues.
 
 mod http1;
 mod http2;
@@ -111,7 +111,7 @@ pub(super) struct Connection {
     pub(super) version: HttpVersion,
     /// The TLS configuration and the server name; None in cleartext.
     pub(super) tls: Option<(Arc<ClientConfig>, String)>,
-    /// The QUIC client and the table of its evidence; None if the host does not speak HTTP/3.
+    /// The QUIC client and the table that counts its packets; None if the host does not speak HTTP/3.
     pub(super) quic: Option<(QuicClient, Arc<QuicTable>)>,
     pub(super) port: Option<u16>,
     pub(super) sockets: Arc<SocketTable>,
