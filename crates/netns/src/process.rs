@@ -23,7 +23,7 @@ use crate::poll::{Timer, wait_readable};
 use crate::{Doing, Result, check};
 
 /// Asks the kernel to kill this process when the thread that forked it ends (`PR_SET_PDEATHSIG`). Fails if
-/// the parent ends during the call, but does not notice if it ended earlier.
+/// the parent ends during the call, but does not detect that the parent ended earlier.
 pub fn die_with_parent() -> Result<()> {
     tie_to(getppid()).doing(|| "tying this process to its parent".into())
 }

@@ -23,7 +23,7 @@ pub struct ClientTap {
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
 }
 
-/// The packet counts of one QUIC connection.
+/// The packets of one QUIC connection that passed the tap.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
     /// The time of the first datagram, in nanoseconds of the monotonic clock.

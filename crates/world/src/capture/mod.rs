@@ -21,7 +21,7 @@ use crate::network::topology::Topology;
 
 /// Minimum and maximum number of frames that a tap keeps: 8 and 128 MiB at each end.
 const FRAMES: (u64, u64) = (4096, 65_536);
-/// Number of frames that a tap keeps in a world with a command, whose traffic is unknown: 32 MiB at each end.
+/// Number of frames that a tap keeps for `fastopen shell`, whose traffic is unknown: 32 MiB at each end.
 pub const SHELL_FRAMES: u32 = 16_384;
 /// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
@@ -29,7 +29,7 @@ const FRAME_BYTES: u64 = 2048;
 /// A pcapng file, and the number of packets that were dropped because buffers were full.
 pub type Packets = (Vec<u8>, u32);
 
-/// Taps at both ends of a world, and the secrets of its TLS connections.
+/// Packet taps at the client's and the origins' interface, and the secrets of TLS connections between them.
 pub struct Capture {
     client: RefCell<Tap>,
     origins: RefCell<Tap>,
@@ -56,7 +56,7 @@ impl Capture {
     }
 
     /// Returns the packets of both ends until `unix_ns` as a pcapng file with this comment, and the number of
-    /// packets that were dropped because buffers were full.
+    /// packets that were dropped because buffers were full. The file has names for `hosts` and `client`.
     pub fn end_load(
         &self,
         comment: &str,
@@ -82,8 +82,8 @@ impl Capture {
     }
 }
 
-/// Returns how many frames a tap should keep for a load of the job: about twice the segments and ACKs that
-/// the page needs (one ACK for two segments).
+/// Returns the number of frames that a tap should keep for a load of the job: about twice the segments and
+/// ACKs that the page needs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes)
         .saturating_sub(job.network.ip.preferred().header_bytes() + 32)

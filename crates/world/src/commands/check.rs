@@ -1,4 +1,4 @@
-//! `--check`: tests if this machine can build a world, by building a small one. `fastopen doctor` runs this.
+//! `--check`: tests if this machine can emulate a network, by building a small one, for `fastopen doctor`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Check {
     remedy: String,
 }
 
-/// Builds a small world, prints the checks as a JSON document, and returns 0, or 3 if a check failed.
+/// Builds a small emulated network, prints the checks as JSON, and returns 0, or 3 if a check failed.
 pub fn run() -> i32 {
     let _ = process::die_with_parent();
     process::raise_priority();
@@ -61,7 +61,7 @@ fn congestion_control() -> Check {
     }
 }
 
-/// Loads a page of one resource over an RTT of 10 ms, once without and once with Fast Open.
+/// Checks that a page of one resource loads over an RTT of 10 ms, once without and once with Fast Open.
 fn small_world() -> Check {
     const JOB: &str = r#"{"contract":2,"id":"check","seed":1,
         "page":{"format":"fastopen-page/1","name":"check","url":"http://check.test/","source":"made here",

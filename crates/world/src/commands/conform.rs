@@ -70,7 +70,7 @@ pub struct ScriptRecord {
     pub sockets: Vec<SocketRecord>,
 }
 
-/// The Fast Open evidence of a script's socket.
+/// The outcome of Fast Open on one TCP socket of a script.
 #[derive(Debug, Serialize)]
 pub struct SocketRecord {
     /// True if the kernel still had the socket's `TCP_INFO`. A disconnect clears it (`tcp_disconnect`).

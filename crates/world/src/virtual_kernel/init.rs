@@ -13,9 +13,9 @@ use crate::contract::Fault;
 use crate::failure::{Blame, Failure};
 use crate::world::Emit;
 
-/// Name of the mount point of the host's folder. It is below [`namespace::scratch`], the only writable place.
+/// Name of the mount point of the folder that host and kernel share, below [`namespace::scratch`].
 const CHANNEL: &str = "channel";
-// Names in the host's folder: the files of jobs and records, and the folder of packetdrill's scripts.
+// Names in the shared folder: the files of jobs and records, and the folder of packetdrill's scripts.
 pub const JOBS: &str = "jobs";
 pub const RECORDS: &str = "records";
 pub const SCRIPTS: &str = "scripts";
@@ -56,7 +56,8 @@ pub fn run_scripts(folder: &str) -> ! {
     init::power_off()
 }
 
-/// Mounts the system's file systems and the host's folder; returns the jobs' text and the file for records.
+/// Mounts the system's file systems and the host's folder `folder`, in which the host has written the jobs.
+/// Returns the text of the jobs and the file for records.
 pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     init::mount_system()?;
     init::mount_host_folder(folder, &channel())?;

@@ -61,7 +61,7 @@ pub struct Task<'a> {
     /// The option with which this program runs as PID 1 of the kernel.
     mode: &'static str,
     jobs: &'a [Job],
-    /// The jobs, scripts or commands, each with its id or name; None for a command.
+    /// The id of each job or the name of each script, in their order; a single None for a command.
     parts: Vec<Option<&'a str>>,
     /// The machine's files that the kernel sees.
     view: View,
@@ -255,7 +255,7 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 }
 
 /// Detects a program in the kernel that computes without end. While it computes, virtual time stands still,
-/// and no other process in the kernel runs that could end the program.
+/// and no other process in the kernel can run and end the program.
 #[derive(Default)]
 struct Spinning {
     /// Time of the last check.
@@ -300,7 +300,7 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// Returns the arguments of `kernel`, without [`FREE_CLOCK`] if the task polls the clock.
+/// Returns the arguments of `kernel`, without [`FREE_CLOCK`] if a program of the task polls the clock.
 fn arguments<'a>(kernel: &'a Kernel, task: &Task) -> Vec<&'a str> {
     let all = kernel.arguments.iter().map(String::as_str);
     all.filter(|&argument| argument != FREE_CLOCK || !task.polls_clock).collect()
@@ -356,7 +356,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// The number of a task's parts that have ended, and the worst exit code among them.
+/// The number of a task's jobs, scripts or commands that have ended, and their highest exit code so far.
 struct Progress<'a> {
     task: &'a Task<'a>,
     done: usize,

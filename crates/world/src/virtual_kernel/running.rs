@@ -27,8 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
-/// Start of a line that the kernel prints in each world, whose range of ports begins and ends with an even
-/// number. Errors do not quote it.
+/// Start of a line that the kernel prints for each network whose range of ports begins and ends with an even
+/// number. Errors do not quote the line.
 const EVEN_PORTS: &str = "ip_local_port_range: prefer different parity";
 
 /// A file that the kernel writes, and the standard stream of this process to which the file is copied.
@@ -215,7 +215,7 @@ impl Drop for Running {
     }
 }
 
-/// Removes the earlier content of a regular file.
+/// Removes the content of a regular file. Does nothing for a pipe or terminal.
 pub fn empty(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }

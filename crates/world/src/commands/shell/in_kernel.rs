@@ -75,7 +75,8 @@ impl Session {
         }
     }
 
-    /// Writes the session, and standard input unless it is a terminal, to files in the kernel's folder.
+    /// Writes the session, and standard input unless it is a terminal, to files in `folder`, which the kernel
+    /// shares with the host. Creates empty files for the outputs.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(SESSION), serde_json::to_vec(self)?)?;
         for name in [OUTPUT, ERRORS] {
@@ -217,8 +218,8 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies the pipe `from`, to which the command writes, to the host's file `to`. Returns when the pipe ends
-/// or the reader of the stream outside has closed it. The command then gets SIGPIPE, as outside.
+/// Copies the pipe `from`, to which the command writes, to the host's file `to`. Returns when the pipe ends,
+/// or when the reader on the host has closed the stream; the command then gets SIGPIPE, as on the host.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;

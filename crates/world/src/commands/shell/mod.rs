@@ -1,4 +1,4 @@
-//! `--shell`: runs a command in a world, for `fastopen shell`.
+//! `--shell`: runs a command in the emulated network of a job (its "world"), for `fastopen shell`.
 
 pub mod in_kernel;
 
@@ -32,7 +32,7 @@ const ONE_USER: &str = "fastopen shell: the world has one user id, so programs t
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
-/// The plan of `fastopen-world --shell`: a job, the commands of `--serve`, and where packets and output go.
+/// The plan of `fastopen-world --shell`: a job, the commands of `--serve`, and places for packets and output.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
