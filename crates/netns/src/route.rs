@@ -48,7 +48,7 @@ pub struct Route<'a> {
     /// Congestion control algorithm of connections over the route. A namespace's sysctl only accepts the
     /// algorithms that the machine allows for all users, but a route accepts any.
     pub congestion_control: Option<&'a str>,
-    /// Initial congestion window in segments.
+    /// Initial congestion window in segments; None for the kernel's default.
     pub initial_window: Option<u32>,
 }
 

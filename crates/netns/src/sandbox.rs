@@ -205,8 +205,8 @@ fn old(path: &Path) -> PathBuf {
 }
 
 /// Hides the files and folders in `folder`, and in its subfolders down to `depth` levels, that are not
-/// readable by every user. If the machine's root user runs a world, commands in the world could otherwise
-/// read them.
+/// readable by every user. If the machine's root user runs this program, commands in the sandbox could
+/// otherwise read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };

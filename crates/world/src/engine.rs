@@ -43,8 +43,8 @@ pub fn first_port(engine: Engine) -> Option<u16> {
     (engine == Engine::Virtual).then_some(10_240)
 }
 
-/// In virtual time, sets the clocks for a job; in real time, does nothing. `recorded` is true if the job has
-/// recorded bodies, which need a later date than other jobs.
+/// In virtual time, sets the clocks for a job; in real time, does nothing. `recorded` is true if the job
+/// serves recorded response bodies, for which it needs a later date than other jobs.
 pub fn begin_job(engine: Engine, recorded: bool) -> Result<()> {
     match engine {
         Engine::Host => Ok(()),

@@ -17,7 +17,7 @@ use crate::network::topology::Topology;
 
 const UDP_HEADER: usize = 8;
 
-/// A packet tap at the client's interface, which counts the packets of each QUIC connection in a load.
+/// A packet tap at the client's interface, which counts the packets of each QUIC connection of a page load.
 pub struct ClientTap {
     tap: RefCell<Tap>,
     seen: RefCell<BTreeMap<FourTuple, Passed>>,
@@ -48,13 +48,13 @@ impl ClientTap {
         Ok(Self { tap: RefCell::new(topology.client_tap(frames(job))?), seen: RefCell::default() })
     }
 
-    /// Discards earlier packets and counts. Call this when a load begins.
+    /// Discards earlier packets and counts. Call this when a page load begins.
     pub fn begin_load(&self) {
         self.tap.borrow_mut().clear();
         self.seen.borrow_mut().clear();
     }
 
-    /// Returns the packet counts of each connection since the load began.
+    /// Returns the packet counts of each connection since the page load began.
     pub fn seen(&self) -> BTreeMap<FourTuple, Passed> {
         let mut seen = self.seen.borrow_mut();
         let offset = monotonic_ns() as i64 - realtime_ns() as i64;

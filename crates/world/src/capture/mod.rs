@@ -1,4 +1,4 @@
-//! Captures the packets of a load at the interfaces of the client and the origins, as a pcapng file.
+//! Captures the packets of a page load at the interfaces of the client and the origins, as a pcapng file.
 
 pub mod client_tap;
 pub mod pcapng;
@@ -48,7 +48,7 @@ impl Capture {
         self.keys.clone()
     }
 
-    /// Discards earlier packets and TLS secrets. Call this when a load begins.
+    /// Discards earlier packets and TLS secrets. Call this when a page load begins.
     pub fn begin_load(&self) {
         self.client.borrow_mut().clear();
         self.origins.borrow_mut().clear();
@@ -82,8 +82,8 @@ impl Capture {
     }
 }
 
-/// Returns the number of frames that a tap should keep for a load of the job: about twice the segments and
-/// ACKs that the page needs (one ACK for two segments).
+/// Returns the number of frames that a tap should keep for a page load: about twice the segments and ACKs
+/// that the page needs (one ACK for two segments).
 pub fn frames(job: &Job) -> u32 {
     let segment_bytes = u64::from(job.network.mtu_bytes)
         .saturating_sub(job.network.ip.preferred().header_bytes() + 32)
@@ -98,7 +98,7 @@ pub fn frames(job: &Job) -> u32 {
     (segments.saturating_mul(3)).clamp(FRAMES.0, FRAMES.1).next_multiple_of(32) as u32
 }
 
-/// Returns the maximum memory in bytes for the packets of a job's loads. Capturing packets needs two taps and
+/// Returns the maximum memory in bytes for the packets of a page load. Capturing packets needs two taps and
 /// a file of their size; counting QUIC packets needs one tap.
 pub fn memory_bytes(job: &Job) -> u64 {
     let taps = if job.packets { 4 } else { 0 } + u64::from(ClientTap::is_needed(job));

@@ -58,7 +58,7 @@ pub struct Loading<'a> {
     /// The client port of the first connection; later ones use the next ports. None if the kernel chooses.
     pub first_port: Option<u16>,
     pub log: &'a OriginLog,
-    /// The page as it is served, if its bodies are synthetic.
+    /// The page as it is served, if its response bodies are synthetic (generated).
     pub synthetic_page: Option<&'a SyntheticPage>,
     pub engine: Engine,
 }
@@ -109,7 +109,7 @@ pub struct Loaded {
     pub browser: Option<BrowserRecord>,
 }
 
-/// The client of a world (user agent, RFC 9110 section 3.5). Its methods must run in the client's namespace.
+/// A client that loads pages (user agent, RFC 9110 section 3.5). Call its methods in the client's namespace.
 pub trait UserAgent {
     /// Visits the page before the measured load, so that the client has session tickets and, for a repeat
     /// view, a filled cache. Does nothing for a client that keeps neither.
@@ -118,7 +118,7 @@ pub trait UserAgent {
     }
 
     /// Loads the page once. Calls `after` once, when the load is over but its sockets are still open, so that
-    /// the world can read them. A page that fails to load is not an error: see [`Loaded::unfinished`].
+    /// the caller can read them. A page that fails to load is not an error: see [`Loaded::unfinished`].
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure>;
 }
 

@@ -1,4 +1,4 @@
-//! Measures a world's network: the RTT with TCP handshakes, and the rates with trains of UDP packets.
+//! Measures the emulated network: the RTT with TCP handshakes, and the rates with trains of UDP packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! Builds and measures the network of a world: its addresses and namespaces, and the link between its ends.
+//! Builds and measures the emulated network: its addresses and namespaces, and the link between its ends.
 
 pub mod addresses;
 pub mod cross_traffic;

@@ -1,4 +1,4 @@
-//! Lists the sysctls that a world sets and records.
+//! Lists the sysctls of the client's and the origins' namespace that this program sets and records.
 
 use fastopen_link::ip::{Version, Versions};
 
@@ -28,7 +28,7 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
-/// Further settings of both namespaces if the world has IPv6.
+/// Further settings of both namespaces if the emulated network has IPv6.
 const V6_SYSCTLS: [(&str, &str); 2] = [
     // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
@@ -46,13 +46,13 @@ pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_time
 /// Sysctl that is 1 if the congestion window of an idle connection shrinks, else 0.
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// Returns the names and values of the settings of both ends of a world.
+/// Returns the names and values of the settings that are equal for the client and the origins.
 pub(super) fn sysctls(ip: Versions) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_ipv6 = if ip.has(Version::V6) { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()
 }
 
-/// Returns the names of the settings that a world sets and records.
+/// Returns the names of all settings whose values are recorded, including those that differ between jobs.
 pub fn recorded_sysctls(ip: Versions) -> impl Iterator<Item = &'static str> {
     sysctls(ip).map(|(name, _)| name).chain([FASTOPEN, BLACKHOLE_TIMEOUT, SLOW_START_AFTER_IDLE])
 }

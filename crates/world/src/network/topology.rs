@@ -1,4 +1,4 @@
-//! Builds the network of a world: a client and its origins in network namespaces, with the link between them.
+//! Builds the emulated network: a client and its origins in network namespaces, with the link between them.
 //!
 //! ```text
 //!  client namespace          link namespace (this program's)            origins namespace
@@ -49,7 +49,7 @@ const RING_FRAMES: u32 = 2048;
 /// A key for Fast Open cookies (`net.ipv4.tcp_fastopen_key`).
 pub type CookieKey = [u32; 4];
 
-/// The use of Fast Open by the ends of a world.
+/// The use of Fast Open by the client and the origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FastOpenUse {
     Off,
@@ -67,7 +67,7 @@ pub struct Upstream {
     pub rtt_us: u64,
 }
 
-/// The namespaces and interfaces of one world. Dropping it removes them.
+/// The namespaces and interfaces of one emulated network. Dropping this value removes them.
 pub struct Topology {
     pub client: NetNs,
     pub origins: NetNs,
@@ -259,7 +259,7 @@ impl Topology {
         self.client.run(|| Tap::open(INTERFACE, frames))
     }
 
-    /// Returns the routers as an unshaped link; None if the topology has packet sockets.
+    /// Returns the routers, as a link without delay or rate limit; None if the topology has packet sockets.
     pub fn routers(&self) -> Result<Option<Routers>> {
         let Between::Routers { near, far } = &self.between else { return Ok(None) };
         let egress = |router: &NetNs, interface| Ok(Egress::new(router.run(RouteSocket::open)?, interface));

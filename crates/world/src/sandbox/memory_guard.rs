@@ -1,4 +1,4 @@
-//! Limits the total memory of a world's external programs: the client and the server.
+//! Limits the total memory of the external programs in an emulated network: the client and the server.
 //!
 //! The kernel could do this with a cgroup. But to create a cgroup with a limit, a user needs an empty
 //! delegated cgroup, which users in a session or a container do not have.

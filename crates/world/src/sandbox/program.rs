@@ -1,4 +1,4 @@
-//! Prepares the external programs of a world (clients and servers). Each gets an environment, a writable
+//! Prepares external programs, which are clients and servers of a job. Each gets an environment, a writable
 //! folder, and a file for its output, whose last lines are quoted in errors.
 
 use std::ffi::{OsStr, OsString};

@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// Prepares a load: fails if the server no longer listens for all its hosts, and sets a Fast Open queue
-    /// on listeners that have none, if the job requests this.
+    /// Prepares the server for a load. If the job requests this, sets a Fast Open queue on listeners that
+    /// have none. Fails if the server no longer listens for all its hosts.
     pub fn prepare(&self) -> Result<(), Failure> {
         if let Some(problem) = self.problem()? {
             return Err(Failure::new(Fault::World, self.described(&problem)));

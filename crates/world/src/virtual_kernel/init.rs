@@ -19,10 +19,10 @@ const CHANNEL: &str = "channel";
 pub const JOBS: &str = "jobs";
 pub const RECORDS: &str = "records";
 pub const SCRIPTS: &str = "scripts";
-/// Prefix of the names of files with recorded bodies. The file's number follows.
+/// Prefix of the names of files with recorded response bodies. The file's number follows.
 pub const BODIES: &str = "bodies-";
 
-/// Returns the path of the recorded bodies' file with this number, as programs in the kernel see it.
+/// Returns the path, in the kernel, of the file with this number of recorded response bodies.
 pub fn bodies(number: usize) -> PathBuf {
     channel().join(format!("{BODIES}{number}"))
 }

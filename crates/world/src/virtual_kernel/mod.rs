@@ -111,7 +111,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Returns the task of running a command in the world of a job. `packets` is the file for its packets.
+    /// Returns the task of running a command in the emulated network of a job. `packets` is the file for the
+    /// captured packets.
     pub fn command(job: &'a Job, session: &'a Session, packets: Option<&'a File>) -> Self {
         Self {
             mode: "--init-shell",

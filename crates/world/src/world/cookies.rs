@@ -1,5 +1,5 @@
-//! Fetches Fast Open cookies before a load, as if the client had visited all hosts earlier, and an external
-//! server had already connected to the origins behind it.
+//! Fetches Fast Open cookies before a page load, as if the client had visited all hosts earlier, and an
+//! external server had already connected to the origins behind it.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -131,7 +131,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until the connections of earlier loads have ended at the origins, and discards their evidence.
+    /// Waits until the connections of earlier loads have ended at the origins, and discards their `TCP_INFO`
+    /// and packet counts.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // A QUIC client that has ended leaves its connections open at the origins.
@@ -460,7 +461,7 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// The observations of a load that is over.
+/// The observations of a load after its end, before the validity check.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,

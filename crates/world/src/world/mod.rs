@@ -332,9 +332,9 @@ struct Servers {
     authority: Option<Authority>,
     /// The preferred address of each of the page's origins, in the page's order.
     addresses: Vec<SocketAddr>,
-    /// The other address of each of the page's origins; empty if the world has only one version of IP.
+    /// The other address of each of the page's origins; empty if the job uses only one version of IP.
     other_addresses: Vec<SocketAddr>,
-    /// The pages that the origins serve, if bodies are synthetic.
+    /// The pages that the origins serve, if response bodies are synthetic (generated).
     synthetic_pages: Option<SyntheticPages>,
     /// The address of the resolver, if clients query it over TCP, with or without TLS.
     resolver: Option<SocketAddr>,
@@ -404,7 +404,7 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
-/// Returns the address of the resolver in a job's world; None if clients know all addresses.
+/// Returns the address of the DNS resolver of a job; None if clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }

@@ -75,7 +75,7 @@ pub struct SyntheticPages {
 }
 
 impl SyntheticPages {
-    /// Returns the synthetic pages of a job; None if its bodies are not synthetic.
+    /// Returns the synthetic pages of a job; None if its response bodies are not synthetic (generated).
     pub fn of(job: &Job) -> Option<Self> {
         let policy = job.policy();
         let injected = job.client.kind.capabilities().runs_scripts;

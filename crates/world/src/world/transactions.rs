@@ -1,5 +1,5 @@
-//! Runs the transactions of a job, and checks their evidence. Transactions put the server under load instead
-//! of loading a page. Each is a connection with one request and its response.
+//! Runs the transactions of a job, and checks the validity of the results. Transactions put the server under
+//! load instead of loading a page. Each is a connection with one request and its response.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -96,7 +96,7 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts the world's certificate authority.
+    /// Starts a browser that trusts the certificate authority of the emulated origins.
     pub(super) fn start(loading: &Loading) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,

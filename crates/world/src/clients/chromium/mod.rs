@@ -1,7 +1,7 @@
 //! Uses unmodified Chromium as a client, driven over the `DevTools` protocol.
 //!
-//! One browser serves the loads of a world, unless it crashes or does not finish a load. Each load uses a new
-//! browser context, or the context of its earlier visit. Connections and their evidence come from the kernel.
+//! One browser serves all loads of a job, unless it crashes or does not finish a load. Each load uses a new
+//! browser context, or the context of its earlier visit. The kernel reports connections and their `TCP_INFO`.
 //! Times come from the browser, whose clock is the monotonic clock.
 
 mod browser;
@@ -73,7 +73,7 @@ fn open_tab(browser: &mut Browser, context: &Context, loading: &Loading) -> Resu
 }
 
 /// Returns the script that runs before the page's scripts. It fixes their clock and random numbers if the job
-/// requests that, and contains the runtime of synthetic bodies. None if neither is needed.
+/// requests that, and contains the code that synthetic bodies call. None if neither is needed.
 fn script(loading: &Loading) -> Option<String> {
     let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
     let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));

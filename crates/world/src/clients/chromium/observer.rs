@@ -42,7 +42,8 @@ const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNE
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still to come; None if unknown (recorded bodies).
+    /// For each resource, true if its request is still expected. None with recorded bodies, whose requests
+    /// are not known before the load.
     expected: Option<Vec<bool>>,
     /// The requests in flight, by `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
