@@ -103,7 +103,7 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on, and suspend this process while the command is suspended. Return the last record."""
+        """Pass signals on. While the command is suspended, suspend this process. Return the last record."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
