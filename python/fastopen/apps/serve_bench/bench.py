@@ -65,7 +65,7 @@ def _by(parse: Callable[[str], Any]) -> BeforeValidator:
 
 
 def _flood(value: object) -> object:
-    """Parse a SYN flood: `none`, or the kind of its SYNs and their number per second, such as `valid:2000`."""
+    """Parse a SYN flood: `none`, or the kind of SYNs and their number per second, such as `valid:2000`."""
     if not isinstance(value, str):
         return value
     if value == "none":

@@ -1,4 +1,4 @@
-"""Define `fastopen validate transfer`: predict loads over other networks, and compare with real loads."""
+"""Define `fastopen validate transfer`: predict loads over other networks from one load, and check them."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,8 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """A page's predicted load time over a network with an arm, and the browser's measured load time."""
+    """A page's predicted load time over the network `after`, and Chromium's measured time over this network,
+    without or with TFO (`arm`)."""
 
     page: str
     before: Network
@@ -102,7 +103,8 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The settings of a validation: the recorded load's network, the networks to predict, and the loads."""
+    """The settings of a validation: the network of the recorded load (`before`), the networks to predict
+    (`after`), the way to load pages, and the number of samples of each load (`repeats`)."""
 
     before: Network
     after: Sequence[Network]
@@ -128,7 +130,8 @@ class Transfer:
             yield from self._compared((page, measured), (imported, predicted))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
-        """Load the page once over the first network, and return it as imported from the HAR of that load."""
+        """Load the page once over the network `before`, and return the page imported from that load's HAR.
+        Raises InputError if the load is invalid."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
         )
