@@ -168,8 +168,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard; None for the whole run. Raises InputError for options with which shards
-        could not be merged."""
+        """Return the requested shard (part I of N of the run); None for the whole run. Raises InputError for
+        options with which shards could not be merged. `seed_drawn`: True if the user gave no seed."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
