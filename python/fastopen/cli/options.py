@@ -93,8 +93,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the experiment's setups with the clients in `text` (`loader,chromium`) instead of their clients.
-    Raises InputError for an unknown or unsuitable client."""
+    """Return the setups, but with the clients in `text`, such as `loader,chromium`. Raises InputError."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:

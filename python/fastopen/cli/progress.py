@@ -76,8 +76,8 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run with the time left. `pace` estimates this time, or else the mean time of a page
-    load does. `limit` bounds it.
+    """A progress bar of a run with the time left: estimated by `pace` or, without `pace`, from the mean time
+    of a page load, but at most the time that `limit` leaves.
 
     `expected_s` is the duration that was printed before the run, 0 for none. If the run takes much longer, a
     new duration is printed, followed by the advice that `shorter` returns for it."""

@@ -133,8 +133,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that the user has given (None: all). `--quick` does not reduce the values of
-        these factors."""
+        `named`: the factors (settings) whose values the user has given; None for all. `--quick` leaves out
+        only values of other factors."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))

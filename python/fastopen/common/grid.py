@@ -33,8 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` is the type of its entries: row names (key), values of a setting that the
-    experiment varies (factor), figures or words."""
+    """A column of a table. `kind`: row names (key), values of a varied setting (factor), figures or words."""
 
     header: str
     """The header. Its line breaks are only kept in terminals."""

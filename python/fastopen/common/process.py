@@ -111,7 +111,7 @@ def running(
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Run a program to its end, with its output in `log`. Raises StepFailedError unless its exit code is 0."""
+    """Run a program to its end. Write its output to `log`. Raises StepFailedError if the program fails."""
     pipe([command], log, cwd, environment)
 
 

@@ -1,4 +1,4 @@
-"""Build and install a kernel, or reuse an installed kernel that was built from the same inputs."""
+"""Build and install a kernel, or reuse an installed kernel with the same source, options and patches."""
 
 import contextlib
 import errno

@@ -175,8 +175,7 @@ def _why_it_ended(message: str) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host that has none in `exchanges`. Return the times in ms by host,
-    without hosts that do not answer."""
+    """Measure TCP handshakes with the hosts that have none in `exchanges`. Return the times in ms by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

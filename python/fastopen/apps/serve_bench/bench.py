@@ -197,8 +197,7 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return the combinations of settings in the order of the result's rows. Only the warm arm has cells with
-    a new cookie key."""
+    """Return the settings' combinations, in the order of rows. Only the arm `warm` gets a new cookie key."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)

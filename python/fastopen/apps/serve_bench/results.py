@@ -146,7 +146,7 @@ class CellRow:
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the median over the repeats of the change of `threads_us` from the baseline, in percent."""
+        """Return the median change of `threads_us` from the baseline, in percent; None without a baseline."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)

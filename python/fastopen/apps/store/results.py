@@ -1,4 +1,4 @@
-"""Maintain a store of results: inspect it, verify samples, remove old files."""
+"""Maintain a store of results (finished loads for reuse): inspect it, verify samples, remove old files."""
 
 import os
 import random

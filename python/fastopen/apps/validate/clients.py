@@ -111,8 +111,7 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Yield a comparison of the clients for each arm (without TFO, with TFO), over `draws` samples. Use the
-    last attempt of each load."""
+    """Yield a comparison without and one with TFO, from the last attempt at each of the `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

@@ -55,8 +55,7 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass(frozen=True)
 class ReplayValidation:
-    """The results for all pages, in the order in which the pages were given. `kernel`: the name of the
-    virtual engine's kernel; None for the engine `host`, or if no page could be replayed."""
+    """The results for all pages, in the given order. `kernel`: the virtual engine's; None for `host`."""
 
     validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[str, ...]

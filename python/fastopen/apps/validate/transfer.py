@@ -45,8 +45,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """A page's predicted load time over the network `after`, and Chromium's measured time over this network,
-    without or with TFO (`arm`)."""
+    """A page's load time over the network `after` with or without TFO: predicted and measured in Chromium."""
 
     page: str
     before: Network
@@ -130,8 +129,7 @@ class Transfer:
             yield from self._compared((page, measured), (imported, predicted))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
-        """Load the page once over the network `before`, and return the page imported from that load's HAR.
-        Raises InputError if the load is invalid."""
+        """Load the page once over the network `before`, and return the page imported from that load's HAR."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
         )
@@ -200,7 +198,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the median and largest errors, and the percentage of ranges that include the measured time."""
+    """Return the median and largest errors, and the percentage of measured times in predicted ranges."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -120,8 +120,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _listeners() -> Iterator[LocalListener]:
-    """Yield the TCP and MPTCP listeners of this network namespace. Read the TFO queues of those that this
-    user may inspect, from duplicates of their descriptors."""
+    """Yield the TCP and MPTCP listeners, with their TFO queues, read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in (line.split() for line in _lines(path)[1:]):

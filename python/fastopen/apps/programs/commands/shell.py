@@ -1,4 +1,4 @@
-"""Define `fastopen shell -- COMMAND`: run a command, or an interactive shell, inside a world."""
+"""Define `fastopen shell -- COMMAND`: run a command, or an interactive shell, in an emulated network."""
 
 import json as json_text
 import os

@@ -158,8 +158,7 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the command's `ended` record once no more records can follow. Raises SupervisorLostError if
-        the supervisor has sent none."""
+        """Return the `ended` record once no more records follow. Raises SupervisorLostError if none came."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
