@@ -4,7 +4,7 @@ use fastopen_replay::tls::{SessionStart, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, Job, LoadPlan};
 
-/// The evidence that a load must show. It decides how the world is prepared, and if the load is valid.
+/// The evidence that a load must show. Decides how client and origins are prepared, and if the load is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.

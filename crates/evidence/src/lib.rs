@@ -103,7 +103,8 @@ impl Observations<'_> {
         self.job.tolerance.late_us_at(self.job.network.rtt_us)
     }
 
-    /// Checks that the client received every response completely, with the status and size of the page.
+    /// Checks that no request failed, and that all responses have the status and size listed in the page. If
+    /// the page's bodies are recorded, other requests than the document's may fail.
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
         let name = |request: &RequestRecord| self.job.page.resources[request.resource].url.as_str();
         // The scripts of a recorded page decide on requests themselves, and may cancel them.

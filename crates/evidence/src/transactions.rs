@@ -1,5 +1,5 @@
 //! Decides if a record of transactions with a server is valid. The effects of overload, a flood or a changed
-//! cookie key are results. Observations that these do not explain make the record invalid.
+//! cookie key are results, not faults. Observations that they do not explain make the record invalid.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use super::{FASTOPEN_COUNTERS, grown};
 use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
-/// Limits of the share of arrivals that are late, and of the relative error of the rate. Above a limit, the
-/// record shows the speed of the generator, not of the server.
+/// Maximum share of transactions that begin late; [`RATE_ERROR`] is the maximum relative error of their rate.
+/// Above a limit, the record shows the speed of the load generator, not of the server.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
