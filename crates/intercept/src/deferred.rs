@@ -1,4 +1,4 @@
-//! Queues connections whose SYN may wait for a first write (`defer_connect`), to check later if it was sent.
+//! Queues connections whose SYN may wait for the first write (`defer_connect`), to send overdue SYNs later.
 //!
 //! With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
 //! the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.

@@ -39,7 +39,7 @@ pub enum Record {
         /// Number of packets that were not captured because the buffer was full.
         dropped: u32,
     },
-    /// Servers in the command's world had ended with an error before the command ended.
+    /// Servers in the command's emulated network had ended with an error before the command ended.
     ServersFailed {
         /// A sentence on each: the host, how its server ended, and the last lines of the server's output.
         servers: Vec<String>,
@@ -106,7 +106,7 @@ impl Connection {
 pub struct Traffic {
     /// The counts of all connections.
     pub total: Tally,
-    /// The counts of each peer, the peers with the most connections first.
+    /// The counts of each peer (server), the peers with the most connections first.
     pub peers: Vec<Peer>,
     /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,
@@ -114,7 +114,7 @@ pub struct Traffic {
     pub begun_without_data: u64,
     /// Number of calls on whose sockets Fast Open could not be enabled, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
-    /// True if destroy events were lost (ENOBUFS).
+    /// True if the kernel's events of destroyed sockets were lost (ENOBUFS), so that counts are incomplete.
     pub overrun: bool,
 }
 
