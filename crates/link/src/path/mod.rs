@@ -1,5 +1,5 @@
-//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. The treatment of a packet
-//! depends only on the time, the packet, its direction and earlier packets.
+//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. They are deterministic: their
+//! decision on a packet depends only on the time, the packet, its direction and earlier packets.
 //!
 //! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
 //! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
@@ -109,7 +109,7 @@ pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
 
-/// A direction of the link.
+/// A direction of the access link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {

@@ -116,7 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if `DropLargeUdp` forwards a datagram. `begins`: if it has a client's Initial packet.
+    /// Returns true if `DropLargeUdp` forwards a datagram. `begins` is true for a client's Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -43,8 +43,8 @@ pub struct DirectionConfig {
 }
 
 impl DirectionConfig {
-    /// Returns a copy with only the settings that a few probes can measure: the delay, the fixed rate and the
-    /// queue limit. A trace becomes an unlimited rate, because a probe may arrive at any point of the trace.
+    /// Returns a copy with only the settings that a few probe packets can measure: the delay, the fixed rate
+    /// and the queue limit. A trace becomes an unlimited rate, because probes may arrive at any point of it.
     #[must_use]
     pub fn measurable(&self) -> Self {
         let rate = match &self.rate {
