@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Ends an admitted request. Starts and returns the frame's next waiting request whose server is not at
-    /// its limit; `None` if there is none, or if a redirect's target takes over the slot.
+    /// its limit; `None` if there is none, or if an `answered` redirect's target takes over the slot.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;
