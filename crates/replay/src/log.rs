@@ -74,7 +74,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Converts the traffic that an origin has written to the HTTP/2 or HTTP/3 stream of a response.
+    /// Converts the bytes written so far to a response's HTTP/2 or HTTP/3 stream. `is_complete` is true if
+    /// the whole response has been written.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,

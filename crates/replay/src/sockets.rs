@@ -44,7 +44,7 @@ impl Sockets {
 }
 
 impl SocketTable {
-    /// Returns `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
+    /// Returns the latest `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, TcpInfo> {
         self.0.with(|sockets| sockets.closed.clone().into_iter().chain(sockets.open()).collect())
     }
@@ -107,7 +107,7 @@ impl ObservedStream {
         stream
     }
 
-    /// Limits the bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
+    /// Limits the unsent bytes in the kernel's send buffer (`TCP_NOTSENT_LOWAT`).
     pub fn limit_unsent(&self, bytes: u32) {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }

@@ -1,4 +1,4 @@
-//! Issues a world's certificates: clients trust the root, and the intermediate signs those of the origins.
+//! Issues an emulated network's certificates. Clients trust the root; the intermediate signs for origins.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ const FILLER_TEXT: &[u8] =
 /// Maximum corrections of the filler's length, which are needed because DER encodes lengths in several sizes.
 const CORRECTIONS: usize = 4;
 
-/// A certificate authority with new keys in each world. Its certificates always have the same sizes.
+/// A certificate authority with new keys in each emulated network. Its certificates have the same sizes.
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,

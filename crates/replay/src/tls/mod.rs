@@ -1,5 +1,5 @@
-//! Configures TLS (rustls) for the origins and the loader, with certificates of the world's authority. All
-//! messages have the same sizes in each load.
+//! Configures TLS (rustls) for the origins and the loader, with certificates of the emulated network's
+//! authority. All messages have the same sizes in each load.
 
 mod authority;
 mod ech;
@@ -53,7 +53,7 @@ pub struct Settings {
     pub version: Version,
     /// The key shares in the loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// The way in which the connections of a load begin.
+    /// The use of session tickets from an earlier visit by the connections of a load.
     pub session: SessionStart,
     /// Number of session tickets that an origin sends on each connection (RFC 8446 section 4.6.1).
     pub tickets: u8,
@@ -97,7 +97,7 @@ impl Default for Settings {
     }
 }
 
-/// The way in which the connections of a load begin.
+/// The use of session tickets from an earlier visit by the connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {
@@ -206,7 +206,7 @@ impl CertificateCompression {
         }
     }
 
-    /// Returns the algorithms that a client offers for decompression.
+    /// Returns the algorithms with which a client offers to decompress certificates.
     pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
         match self {
             Self::None => vec![],
@@ -277,9 +277,9 @@ pub fn server(
     Ok(config)
 }
 
-/// Returns `config` with a limit on how clients may begin later connections. Unless `later` is
-/// [`SessionStart::Early`], early data is rejected and tickets do not allow it. With [`SessionStart::None`],
-/// there are no tickets.
+/// Returns `config` with a limit on what clients may do with the tickets that they get. Unless `later` is
+/// [`SessionStart::Early`], early data is rejected, and tickets do not permit early data. With
+/// [`SessionStart::None`], the origin sends no tickets.
 pub fn with_session_limit(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {
