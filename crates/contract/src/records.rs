@@ -338,7 +338,7 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The client completed the incomplete response from a simultaneous response for the same URL.
+    /// The response was cut off: the client took the rest from a simultaneous response for the same URL.
     Shared,
 }
 

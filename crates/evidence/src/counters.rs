@@ -10,7 +10,7 @@ use super::{Expectation, Observations, grown, retransmitted};
 /// Linux's first timeout for a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
-/// The counters that grow only if Fast Open is used.
+/// The kernel's counters that grow only if Fast Open is used.
 pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenActive",
     "TCPFastOpenActiveFail",

@@ -92,7 +92,7 @@ pub struct Seen<'a> {
     /// The transactions that the load should carry out (`plan.transactions`).
     pub asked: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
-    /// The number of hosts.
+    /// The number of hosts of the page.
     pub hosts: usize,
     /// The number of hosts whose TFO cookie the client had at the start.
     pub cookies_before: usize,

@@ -107,7 +107,7 @@ impl ObservedStream {
         stream
     }
 
-    /// Limits the unsent bytes in the kernel's send buffer (`TCP_NOTSENT_LOWAT`).
+    /// Limits the number of unsent bytes in the kernel's send buffer (`TCP_NOTSENT_LOWAT`).
     pub fn limit_unsent(&self, bytes: u32) {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }

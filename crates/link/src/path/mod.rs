@@ -85,7 +85,7 @@ impl Behaviour {
 /// The behaviour of a middlebox, and the hosts behind the middlebox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathRule {
-    /// The behaviour.
+    /// The behaviour of the middlebox.
     pub behaviour: Behaviour,
     /// The addresses of the hosts behind the middlebox; `None` if all hosts are behind it.
     pub hosts: Option<BTreeSet<IpAddr>>,

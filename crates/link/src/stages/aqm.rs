@@ -24,7 +24,7 @@ pub enum Aqm {
     Drr,
 }
 
-/// A queue with active management. Its functions count drops in `stats`.
+/// A queue with active queue management (AQM). Its functions count dropped packets in `stats`.
 pub(super) trait ManagedQueue<P>: Send {
     /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;

@@ -32,7 +32,7 @@ const FILLER_TEXT: &[u8] =
 /// Maximum corrections of the filler's length, which are needed because DER encodes lengths in several sizes.
 const CORRECTIONS: usize = 4;
 
-/// A certificate authority with new keys in each emulated network. Its certificates have the same sizes.
+/// A certificate authority with new keys for each emulated network, but certificates of fixed sizes.
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,
@@ -141,7 +141,7 @@ impl Authority {
     }
 }
 
-/// Returns the first `bytes` bytes of the filler, which are the same in each load.
+/// Returns the first `bytes` bytes of the certificates' filler, which are the same in each run.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()
