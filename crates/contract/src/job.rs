@@ -93,7 +93,7 @@ pub struct Network {
     pub resolver: Conduct,
 }
 
-/// The time for which the loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
+/// The time for which the page loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The way in which the client learns the addresses of hosts.
@@ -139,7 +139,7 @@ impl NameLookup {
     }
 }
 
-/// Traffic that shares the link with a load.
+/// Background traffic that shares the link with a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrossTraffic {
@@ -280,7 +280,7 @@ impl LinkDirection {
     }
 }
 
-/// The TCP settings of the client and the origins.
+/// The TCP settings of the client and the origin servers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -292,7 +292,7 @@ pub struct Tcp {
     pub listener_fastopen: ListenerFastOpen,
 }
 
-/// The client's `net.ipv4.tcp_fastopen` in loads with Fast Open.
+/// The client's `net.ipv4.tcp_fastopen` in page loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ClientFastOpen {
     /// `TFO_CLIENT_ENABLE`: the client sends data in a SYN only if it has a cookie.
@@ -305,13 +305,13 @@ pub enum ClientFastOpen {
 }
 
 impl ClientFastOpen {
-    /// Returns the value of the sysctl.
+    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
     pub fn bits(self) -> u32 {
         self as u32
     }
 }
 
-/// The origins' `net.ipv4.tcp_fastopen` in loads with Fast Open.
+/// The origin servers' `net.ipv4.tcp_fastopen` in page loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
     /// Linux's default: servers do not use TFO.
@@ -334,7 +334,7 @@ pub enum ListenerFastOpen {
 }
 
 impl ListenerFastOpen {
-    /// Returns the value of the sysctl.
+    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
     pub fn bits(self) -> u32 {
         self as u32
     }
@@ -385,7 +385,7 @@ impl Job {
         })
     }
 
-    /// Returns the schemes of the page's URLs in a load. `encrypted` is true if the load uses TLS.
+    /// Returns the schemes of the page's URLs in a page load. `encrypted` is true if the page load uses TLS.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
             _ if !encrypted => Schemes::Http,
@@ -394,8 +394,8 @@ impl Job {
         }
     }
 
-    /// Returns the loader's order of requests and limits of connections. A client with persistent connections
-    /// opens only one connection to a host that multiplexes, as browsers do.
+    /// Returns the order of requests and the limits of connections for the built-in page loader. With
+    /// persistent connections, it opens only one connection to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -502,7 +502,7 @@ impl Default for OriginSettings {
     }
 }
 
-/// The use of TCP Fast Open and TLS in a load.
+/// The use of TCP Fast Open and TLS in a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -525,7 +525,7 @@ impl Transport {
     }
 }
 
-/// The TFO cookies that the client has when a load begins: none (cold), or those of all hosts (warm).
+/// The TFO cookies that the client has when a page load begins: none (cold), or those of all hosts (warm).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cookies {

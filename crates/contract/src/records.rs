@@ -140,7 +140,7 @@ pub struct MeasuredRate {
     pub median: Option<u64>,
 }
 
-/// The record of one load. Times are in nanoseconds since the start of the load.
+/// The record of one page load. Times are in nanoseconds since the start of the page load.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRecord {
@@ -196,7 +196,7 @@ pub struct ListenerRecord {
     pub syn_data: usize,
 }
 
-/// The bytes that cross traffic moved during a load.
+/// The bytes that background traffic transferred during a page load, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossRecord {
@@ -216,7 +216,7 @@ impl CrossRecord {
     }
 }
 
-/// The browser's own metrics of a load. Times are in nanoseconds since the start of the navigation.
+/// The browser's metrics of a page load. Times are in nanoseconds since the start of the navigation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrowserRecord {
@@ -240,7 +240,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// The end (client or origins) at which the times of a load's requests and connections were measured.
+/// The end (client or origin servers) at which the times of requests and connections were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
@@ -248,7 +248,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The kinds of reasons why a load is invalid. Python adds `fault`, for a failure of `fastopen-world`.
+/// The kinds of reasons why a page load is not a valid sample. Python adds `fault`, for a failed program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -280,7 +280,7 @@ pub enum InvalidKind {
     GeneratorLate,
 }
 
-/// A reason why a load is invalid.
+/// A reason why a page load is not a valid sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
@@ -426,7 +426,7 @@ impl TcpSample {
 }
 
 /// Counts connections without a request that the client aborted before a segment of the server arrived, as
-/// browsers do with surplus connections. `syn_data` counts those of them whose SYN data the origin accepted.
+/// browsers do with surplus connections. `syn_data` counts aborted connections with accepted SYN data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -524,7 +524,7 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
     }
 }
 
-/// Counts and delays of a load's packets on the link.
+/// Counts and delays of a page load's packets on the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {

@@ -85,11 +85,11 @@ impl Outcome {
     }
 }
 
-/// The observations of a load with transactions.
+/// The observations during a run of transactions.
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
     pub plan: &'a LoadPlan,
-    /// The transactions that the load should carry out (`plan.transactions`).
+    /// The requested transactions (`plan.transactions`).
     pub asked: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
     /// The number of hosts of the page.

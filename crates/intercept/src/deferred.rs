@@ -11,7 +11,7 @@ use crate::task::Task;
 /// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
 /// that write first do so within a millisecond or two.
 pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
-/// The same timeout for a client that always writes first but may be slow, such as a browser.
+/// The timeout for a client that always writes first but may be slow, such as a browser.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Maximum number of queued connections. Each uses a descriptor.

@@ -46,7 +46,7 @@ pub enum Record {
     },
     /// The command has ended.
     Ended(Box<Report>),
-    /// The command's output and files are complete (only in the virtual engine).
+    /// The command's output and files are complete. Written only if the command runs in virtual time.
     Done,
 }
 

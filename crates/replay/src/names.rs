@@ -44,7 +44,7 @@ pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 /// Maximum number of concurrent queries over HTTPS: more than the hosts of any page. Unanswered queries keep
 /// their streams, and must not make others wait.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
-/// TTL of a record in seconds: longer than any load.
+/// TTL of a DNS record in seconds: longer than any page load.
 const LIFETIME_S: u32 = 86_400;
 /// [`LIFETIME_S`] as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");

@@ -1,4 +1,4 @@
-//! Stores the open TCP sockets of origins or loader, and the last `TCP_INFO` of closed ones, by four-tuple.
+//! Stores the open TCP sockets of one end by four-tuple, and the last `TCP_INFO` of closed sockets.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -25,7 +25,7 @@ pub struct FourTuple {
     pub origin: SocketAddr,
 }
 
-/// The TCP sockets of one end of the emulated network.
+/// The TCP sockets of one end (client or origins) of the emulated network.
 #[derive(Debug, Default)]
 pub struct SocketTable(WatchCell<Sockets>);
 

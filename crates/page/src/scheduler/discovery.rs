@@ -8,10 +8,10 @@ use std::mem;
 use super::plan::{self, Plan};
 use crate::Nanos;
 
-/// The progress of one resource in a load.
+/// The progress of one resource in a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
-    /// The load does not request the resource: the policy excludes its phase or the phase of an initiator.
+    /// The page load does not include the resource: the policy excludes its phase or an initiator's phase.
     NotSelected,
     /// The client does not know of the resource yet.
     Unknown,

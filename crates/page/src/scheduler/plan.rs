@@ -1,4 +1,4 @@
-//! Plans a load in advance: the resources that it requests, and the response bytes that reveal each one.
+//! Plans a page load in advance: the resources to request, and the response bytes that reveal each of them.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
@@ -6,7 +6,7 @@ use crate::{Nanos, Page, Phase, Resource};
 /// The plan for loading one page with the limits and the order of requests of one [`Policy`].
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The request for each resource; `None` for a resource that the load does not request.
+    /// The request for each resource; `None` for a resource that is not requested.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
     /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,

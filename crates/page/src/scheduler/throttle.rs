@@ -38,7 +38,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates the throttle of a load. `frames` has, for each resource, the document of its frame.
+    /// Creates the throttle of a page load. `frames` has, for each resource, the document of its frame.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
