@@ -149,7 +149,7 @@ impl Seen<'_> {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Describes how the generator fell short of the requested load; `None` if it generated this load.
+    /// Describes why the transactions did not begin at the requested times or rate; `None` if they did.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {

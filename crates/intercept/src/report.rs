@@ -66,7 +66,7 @@ pub struct Report {
     pub tcp_fastopen: u32,
     /// Growth of the Fast Open counters of the network namespace, including its other processes.
     pub counters: BTreeMap<String, i64>,
-    /// True if processes that the command started still run.
+    /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
     /// The first thousand connections in the order of `connect`; left out for `fastopen exec`.
     #[serde(skip_serializing_if = "Option::is_none")]

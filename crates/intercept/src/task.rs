@@ -17,7 +17,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens a handle to a thread by ID. If a call of the thread is suspended afterwards, the ID was right.
+    /// Opens a handle to a thread by ID. Check afterwards that the thread's call is still suspended, because
+    /// otherwise the ID may have been reused.
     ///
     /// # Errors
     /// ESRCH if the thread has ended.

@@ -87,7 +87,7 @@ pub struct Resource {
     /// or `picture` element, or other names by which the files of a mirrored site refer to this file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Loads use the job's settings instead.
+    /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
     /// Offset of the recorded body in the job's `bodies_file`; `None` in a stored page.

@@ -390,9 +390,9 @@ impl<'a> Segment<'a> {
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     pub(crate) way: Way,
-    /// Release time of the last offered packet, if [`Passage::Hold`] holds it.
+    /// Release time of the last offered packet, if the middlebox delays the packet ([`Passage::Hold`]).
     until: Nanos,
-    /// Held packets, in the order of their release.
+    /// Delayed packets with their release times, in the order of release.
     held: VecDeque<(Nanos, Packet<P>)>,
 }
 

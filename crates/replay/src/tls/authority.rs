@@ -1,4 +1,5 @@
-//! Issues an emulated network's certificates. Clients trust the root; the intermediate signs for origins.
+//! Issues the certificates of an emulated network. Clients trust the root, the root signs the intermediate,
+//! and the intermediate signs the origins' certificates.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
