@@ -19,7 +19,7 @@ pub enum ClientKind {
     Chromium,
 }
 
-/// The properties of a kind of client that decide how its world, the emulated network, is built.
+/// The properties of a kind of client that decide how the emulated network and its servers are set up.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Capabilities {
@@ -29,15 +29,15 @@ pub struct Capabilities {
     pub runs_scripts: bool,
     /// Maximum number of TLS session tickets per host that the client has left after an earlier visit.
     pub tickets_left: u8,
-    /// True if the client forces https for HSTS-preloaded hosts. Synthetic bodies then name alias hosts.
+    /// True if the client forces https for HSTS-preloaded hosts, so synthetic bodies rename all hosts.
     pub hsts_preloaded: bool,
     /// True if the client learns from `Alt-Svc` that a host supports HTTP/3.
     pub reads_alt_svc: bool,
     /// True if the client polls the clock until it advances. Each reading must then take virtual time.
     pub polls_clock: bool,
-    /// Memory that the client needs in addition to the world's memory, in bytes.
+    /// Memory that the virtual machine needs for the client, in addition to its usual memory, in bytes.
     pub memory_bytes: u64,
-    /// Maximum real time in seconds that the client's start or a load may take on the virtual engine.
+    /// Maximum real time in seconds that the client's start or a load may take when it runs in virtual time.
     pub silence_s: u64,
 }
 
@@ -122,7 +122,7 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Returns the scheduler's policy for HTTP/1.
+    /// Returns the order of requests and the limits for HTTP/1: the settings, and otherwise the profile's.
     pub(super) fn policy(&self) -> Policy {
         let own = match self.profile {
             Profile::Browser => Policy::browser(),

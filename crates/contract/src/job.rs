@@ -19,7 +19,7 @@ use crate::client::ClientSettings;
 use crate::transactions::TransactionsPlan;
 use crate::validate::object;
 
-/// A job: one world (an emulated network with its hosts), and the loads to run in it.
+/// A job: an emulated network with its hosts (a world), and the page loads to run in this network.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -61,7 +61,7 @@ fn default_load_timeout_us() -> u64 {
     120_000_000
 }
 
-/// The access link and the hosts behind it.
+/// The emulated access link, and the network behind it: extra delays, a middlebox and the DNS resolver.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
@@ -93,7 +93,7 @@ pub struct Network {
     pub resolver: Conduct,
 }
 
-/// The time for which the loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
+/// The time for which the page loader waits for the answer to a DNS query, as glibc does (resolv.conf(5)).
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The way in which the client learns the addresses of hosts.
@@ -139,7 +139,7 @@ impl NameLookup {
     }
 }
 
-/// Traffic that shares the link with a load.
+/// Background traffic that shares the link with a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrossTraffic {
@@ -147,12 +147,12 @@ pub enum CrossTraffic {
     Bulk,
 }
 
-/// The requested implementation of the link.
+/// The requested implementation of the emulated link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkMaker {
-    /// [`Self::Program`] on the engine `host`. On `virtual`, [`Self::Kernel`] if it has the same timing as
-    /// the link model, otherwise [`Self::Program`].
+    /// In real time, [`Self::Program`]. In virtual time, [`Self::Kernel`] if it has the same timing as the
+    /// link model, otherwise [`Self::Program`].
     #[default]
     Auto,
     /// This program forwards each packet according to the link model.
@@ -237,8 +237,8 @@ impl Jitter {
 }
 
 impl LinkDirection {
-    /// Returns an upper bound of the time that a packet waits in the queue, in microseconds; `None` if no
-    /// bound is known. `seen` is the longest observed queue in bytes; without it, the queue's limit counts.
+    /// Returns an upper bound of a packet's queueing delay, in microseconds; `None` if no bound is known.
+    /// `seen` is the longest observed queue in bytes. If it is `None`, the limit of the queue is used.
     pub fn longest_queue_us(&self, seen: Option<u64>) -> Option<u64> {
         match (self.rate_bit_per_s, &self.trace_ms) {
             (None, None) => Some(0),
@@ -247,8 +247,8 @@ impl LinkDirection {
         }
     }
 
-    /// Returns the configuration of the link model for the direction `way` (`down` or `up`). An error names
-    /// the key in `network` and the problem.
+    /// Converts the settings for the link model. Errors name the key in `network`: `way` (`down` or `up`) and
+    /// the setting. `delay` is the one-way delay, and `seed` the seed of random losses and jitter.
     pub fn model(&self, way: &str, delay: Nanos, seed: u64) -> Result<DirectionConfig, String> {
         let wrong = |key: &str, error: &dyn std::fmt::Display| format!("{way}.{key}: {error}");
         let rate = match (self.rate_bit_per_s, &self.trace_ms) {
@@ -280,7 +280,7 @@ impl LinkDirection {
     }
 }
 
-/// The TCP settings of the client and the origins.
+/// The TCP settings of the client and the origin servers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -292,7 +292,7 @@ pub struct Tcp {
     pub listener_fastopen: ListenerFastOpen,
 }
 
-/// The client's `net.ipv4.tcp_fastopen` in loads with Fast Open.
+/// The client's `net.ipv4.tcp_fastopen` in page loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ClientFastOpen {
     /// `TFO_CLIENT_ENABLE`: the client sends data in a SYN only if it has a cookie.
@@ -305,19 +305,19 @@ pub enum ClientFastOpen {
 }
 
 impl ClientFastOpen {
-    /// Returns the value of the sysctl.
+    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
     pub fn bits(self) -> u32 {
         self as u32
     }
 }
 
-/// The origins' `net.ipv4.tcp_fastopen` in loads with Fast Open.
+/// The origin servers' `net.ipv4.tcp_fastopen` in page loads with Fast Open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ListenerFastOpen {
     /// Linux's default: servers do not use TFO.
     #[serde(rename = "0x1")]
     Off = 0x1,
-    /// `TFO_SERVER_ENABLE`.
+    /// `TFO_SERVER_ENABLE`: listeners with a Fast Open queue accept SYN data with a valid cookie.
     #[default]
     #[serde(rename = "0x2")]
     On = 0x2,
@@ -334,7 +334,7 @@ pub enum ListenerFastOpen {
 }
 
 impl ListenerFastOpen {
-    /// Returns the value of the sysctl.
+    /// Returns the value of the sysctl `net.ipv4.tcp_fastopen`.
     pub fn bits(self) -> u32 {
         self as u32
     }
@@ -364,7 +364,7 @@ impl Default for Tcp {
 }
 
 impl Job {
-    /// Returns true if a load of the job has transactions. The server then runs on a CPU core of its own.
+    /// Returns true if a load of the job consists of transactions. The server then has a CPU core to itself.
     pub fn has_transactions(&self) -> bool {
         self.loads.iter().any(|load| load.transactions.is_some())
     }
@@ -385,7 +385,7 @@ impl Job {
         })
     }
 
-    /// Returns the schemes that the page's URLs have in a load with TLS (`encrypted`) or without.
+    /// Returns the schemes of the page's URLs in a page load. `encrypted` is true if the page load uses TLS.
     pub fn schemes(&self, encrypted: bool) -> Schemes {
         match self.tls.security {
             _ if !encrypted => Schemes::Http,
@@ -394,8 +394,8 @@ impl Job {
         }
     }
 
-    /// Returns the scheduler's policy. A client with persistent connections opens only one connection to a
-    /// host that multiplexes, as browsers do.
+    /// Returns the order of requests and the limits of connections for the built-in page loader. With
+    /// persistent connections, it opens only one connection to a host that multiplexes, as browsers do.
     pub fn policy(&self) -> Policy {
         let order_seed = self.shuffle_equal_requests.then_some(self.seed);
         let schemes = self.schemes(self.loads.iter().any(|load| load.transport.is_encrypted()));
@@ -474,7 +474,7 @@ pub enum Bodies {
     /// The recorded body of each resource if there is one, otherwise dots.
     #[default]
     Filler,
-    /// Synthetic HTML, CSS and scripts of the page's sizes, with which a browser requests its resources.
+    /// Synthetic HTML, CSS and scripts of the recorded sizes, which make a browser request all resources.
     Synthetic,
     /// Recorded responses with their headers, also for requests with a query that was not recorded.
     Recorded,
@@ -502,7 +502,7 @@ impl Default for OriginSettings {
     }
 }
 
-/// The use of TCP Fast Open and TLS in a load.
+/// The use of TCP Fast Open and TLS in a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -525,7 +525,7 @@ impl Transport {
     }
 }
 
-/// The TFO cookies that the client has when a load begins.
+/// The TFO cookies that the client has when a page load begins: none (cold), or those of all hosts (warm).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cookies {
@@ -533,7 +533,7 @@ pub enum Cookies {
     Warm,
 }
 
-/// One load to run.
+/// One load to run: a page load, or transactions with a server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadPlan {

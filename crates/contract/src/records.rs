@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::transactions::TransactionsRecord;
 
-/// Returns the resolver's address, which is also the `host` in records of connections to the resolver. Hosts
-/// and probes have lower addresses.
+/// Returns the DNS resolver's address, which is also the `host` in records of connections to the resolver.
+/// The page's hosts and the target of RTT probes have lower addresses.
 pub const fn resolver_address(ip: Version) -> IpAddr {
     match ip {
         Version::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 255, 53)),
@@ -35,7 +35,7 @@ pub enum Record {
     Error { job: Option<String>, fault: Fault, message: String, remedy: String },
 }
 
-/// The cause of a failure: the job, the machine, the world, or the program itself.
+/// The cause of a failure: the job, this machine, the emulated network (world), or the program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
@@ -57,7 +57,7 @@ impl Fault {
     }
 }
 
-/// The record of a world: how it was built, and its measured properties.
+/// The record of an emulated network (a world): how it was built, and its measured properties.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldRecord {
@@ -77,7 +77,7 @@ pub struct WorldRecord {
     pub setup_us: u64,
 }
 
-/// The engine that builds a world.
+/// The kernel and the clock with which an emulated network runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -87,7 +87,7 @@ pub enum Engine {
     Virtual,
 }
 
-/// The implementation of a world's link.
+/// The implementation of the emulated link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
@@ -113,7 +113,7 @@ pub struct RouteRecord {
     pub initial_window_segments: u32,
 }
 
-/// The measured properties of the network.
+/// The RTT and the rates of the emulated link, as measured by probes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -122,7 +122,7 @@ pub struct Measured {
     pub up_bit_per_s: MeasuredRate,
 }
 
-/// A measured round-trip time, in microseconds.
+/// The RTT that was requested (`asked`), that is expected of probes, and that they measured, in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRtt {
@@ -132,7 +132,7 @@ pub struct MeasuredRtt {
     pub samples: usize,
 }
 
-/// A measured rate, in bit/s.
+/// The requested (`asked`) and the measured rate in bit/s; `None` for no limit or no measurement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRate {
@@ -140,7 +140,7 @@ pub struct MeasuredRate {
     pub median: Option<u64>,
 }
 
-/// The record of one load. Times are in nanoseconds since the start of the load.
+/// The record of one page load. Times are in nanoseconds since the start of the page load.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRecord {
@@ -169,7 +169,7 @@ pub struct LoadRecord {
     pub server: Option<ServerRecord>,
 }
 
-/// The kernel's data on an external server.
+/// The listeners of an external server and its connections to origins, according to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecord {
@@ -196,7 +196,7 @@ pub struct ListenerRecord {
     pub syn_data: usize,
 }
 
-/// The bytes that cross traffic moved during a load.
+/// The bytes that background traffic transferred during a page load, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrossRecord {
@@ -216,7 +216,7 @@ impl CrossRecord {
     }
 }
 
-/// The browser's own metrics of a load. Times are in nanoseconds since the start of the navigation.
+/// The browser's metrics of a page load. Times are in nanoseconds since the start of the navigation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrowserRecord {
@@ -240,7 +240,7 @@ pub struct FrameRecord {
     pub jpeg: String,
 }
 
-/// The end (client or origins) at which the times of a load's requests and connections were measured.
+/// The end (client or origin servers) at which the times of requests and connections were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenAt {
@@ -248,7 +248,7 @@ pub enum SeenAt {
     Origins,
 }
 
-/// The ways in which a load's evidence contradicts its expectation. Python adds `fault`, for a failed world.
+/// The kinds of reasons why a page load is not a valid sample. Python adds `fault`, for a failed program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidKind {
@@ -280,7 +280,7 @@ pub enum InvalidKind {
     GeneratorLate,
 }
 
-/// A reason why a load is invalid.
+/// A reason why a page load is not a valid sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invalid {
@@ -310,7 +310,7 @@ pub struct ResolverRecord {
     pub answers: usize,
 }
 
-/// The record of one request.
+/// The record of one HTTP request: its times, its sizes, its status and its error.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRecord {
@@ -338,11 +338,11 @@ pub enum Cached {
     Fresh,
     /// The origin confirmed that the response is still valid.
     Revalidated,
-    /// The client completed the incomplete response from a simultaneous response for the same URL.
+    /// The response was cut off: the client took the rest from a simultaneous response for the same URL.
     Shared,
 }
 
-/// The record of one connection.
+/// The record of one connection: its times, its TLS handshake, and the kernel's evidence at both ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionRecord {
@@ -426,7 +426,7 @@ impl TcpSample {
 }
 
 /// Counts connections without a request that the client aborted before a segment of the server arrived, as
-/// browsers do with surplus connections. `syn_data` counts those of them whose SYN data the origin accepted.
+/// browsers do with surplus connections. `syn_data` counts aborted connections with accepted SYN data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenUpRecord {
@@ -482,7 +482,7 @@ impl TlsRecord {
     }
 }
 
-/// The origin's view of a TLS handshake.
+/// A TLS handshake as the origin observed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTlsRecord {
@@ -524,7 +524,7 @@ impl From<fastopen_netns::tcp::TcpInfo> for EndEvidence {
     }
 }
 
-/// Counts and delays of a load's packets on the link.
+/// Counts and delays of a page load's packets on the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkRecord {

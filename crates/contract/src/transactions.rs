@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Cookies, Transport};
 use crate::records::{BothEnds, Invalid, LinkRecord};
 
-/// A plan of transactions, which replace a page load. Each transaction is a new connection, one request, and
-/// its response. The requests are for the page's resources in turn.
+/// A plan to put a server under load with single requests, instead of loading the page. A transaction opens a
+/// connection, sends one request and reads the response. Transactions request the page's resources in turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsPlan {
@@ -25,7 +25,7 @@ pub struct TransactionsPlan {
 }
 
 impl TransactionsPlan {
-    /// Estimates the number of connections, including a flood's, if each client opens one per second.
+    /// Estimates the number of connections, with a flood's. A closed-loop client counts as one per second.
     pub fn connections(&self) -> u64 {
         let (Arrivals::RatePerS(count) | Arrivals::Clients(count)) = self.arrivals;
         let flood = self.flood.map_or(0, |flood| flood.rate_per_s);
@@ -77,7 +77,7 @@ pub enum FloodCookies {
     Valid,
 }
 
-/// The results of a [`TransactionsPlan`].
+/// The results of a [`TransactionsPlan`], and the reasons if the results are invalid.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransactionsRecord {

@@ -17,7 +17,7 @@ use crate::client::{ClientKind, ClientSettings};
 use crate::job::{Job, LinkDirection, LoadPlan, Network};
 use crate::transactions::{Arrivals, TransactionsPlan};
 
-/// The largest permitted head of a request or response, in bytes.
+/// The largest permitted size of the header section of a request or response, in bytes.
 const HEAD_BYTES: u64 = 256 * 1024;
 /// The longest path and query that hyper accepts, in bytes.
 const TARGET_BYTES: u64 = 65_534;
@@ -28,7 +28,7 @@ const TICKETS: u8 = 8;
 /// The longest permitted time for which the kernel turns Fast Open off after a black hole: a day.
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// The largest permitted time and size. With these limits, sums over a page's resources fit into 64 bits.
+/// The largest permitted time; as with [`MAX_BYTES`], sums over a page's resources then fit into 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 

@@ -10,7 +10,7 @@ use super::{Expectation, Observations, grown, retransmitted};
 /// Linux's first timeout for a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
-/// The counters that grow only if Fast Open is used.
+/// The kernel's counters that grow only if Fast Open is used.
 pub const FASTOPEN_COUNTERS: [&str; 6] = [
     "TCPFastOpenActive",
     "TCPFastOpenActiveFail",
@@ -21,8 +21,8 @@ pub const FASTOPEN_COUNTERS: [&str; 6] = [
 ];
 
 impl Observations<'_> {
-    /// Compares each kernel's counters with its sockets, and both ends with each other. The SYN data of
-    /// aborted connections is an exception: only the origin's kernel counts it.
+    /// Compares each kernel's Fast Open counters with its sockets, and the SYN data at both ends. Only the
+    /// origin's kernel counts the SYN data of aborted connections.
     pub(super) fn counters(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let (client, origins) = (&self.counters.client, &self.without_upstream());
         let overflows =
@@ -127,7 +127,7 @@ pub(super) fn is_given_up(connection: &ConnectionRecord) -> bool {
     unanswered && connection.requests == 0
 }
 
-/// Formats the range of events that the path explains, for the text of a reason; empty if there are none.
+/// Formats the number of failures that the middlebox explains, to append to a message; empty if none.
 pub(super) fn by_path(expected: &RangeInclusive<i64>) -> String {
     match (expected.start(), expected.end()) {
         (_, 0) => String::new(),

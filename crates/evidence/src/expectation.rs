@@ -1,10 +1,10 @@
-//! Derives the evidence that a load must show from its plan and its job.
+//! Derives the evidence that a page load must show from its plan and its job.
 
 use fastopen_replay::tls::{SessionStart, TicketState};
 
 use fastopen_contract::{ClientFastOpen, Cookies, Job, LoadPlan};
 
-/// The evidence that a load must show. It decides how the world is prepared, and if the load is valid.
+/// The evidence that a page load must show to be valid. Client and origins are prepared accordingly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// True if connections to the page's hosts use TLS.
@@ -32,7 +32,7 @@ pub enum EarlyData {
     OfThisLoad,
 }
 
-/// The use of Fast Open by the connections of a load.
+/// The expected use of Fast Open by the connections of a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
     /// The TFO cookies that the client has when the load begins: none, or those of all hosts of the page.
@@ -60,7 +60,7 @@ impl Expectation {
         }
     }
 
-    /// Derives the expectation of a load from its plan and its job.
+    /// Derives the evidence that a page load must show from its plan and its job.
     pub fn of(plan: &LoadPlan, job: &Job) -> Self {
         let tls = &job.tls;
         let fast_open = plan.cookies.filter(|_| plan.transport.is_fast_open()).map(|cookies_before| {

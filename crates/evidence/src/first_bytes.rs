@@ -76,7 +76,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if only the first flight determines when the first response arrives. This can hold for
+    /// Returns true if only the necessary round trips delay a connection's first response. This can hold for
     /// the load's first connection, which carries the document. On a link without a rate, which has no
     /// queues, it can also hold for other connections that carry one response at a time, unless they wait
     /// for others at a single-threaded origin.
@@ -204,7 +204,7 @@ fn held_ns(connection: &ConnectionRecord, first: &RequestRecord) -> u64 {
     first.sent_ns.map_or(0, |sent| sent.saturating_sub(connected.max(secured)))
 }
 
-/// Formats a time, such as `12.345 ms`.
+/// Formats microseconds as milliseconds, such as `12.345 ms`.
 fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }

@@ -1,7 +1,7 @@
-//! Decides for `fastopen-world` if a load is valid: compares the observations of client, origins and both
-//! kernels with the evidence that the load must show. The rules are pure functions.
+//! Decides for `fastopen-world` if a page load is a valid sample: compares the observations of client, origin
+//! servers and both kernels with the evidence that the page load must show. The rules are pure functions.
 
-/// Adds a reason why a load is invalid to a list: its kind, and a formatted text for people.
+/// Adds a reason why a page load is invalid to a list: the kind of the reason, and a text for people.
 macro_rules! invalid {
     ($reasons:expr, $kind:ident, $($detail:tt)+) => {
         $reasons.push(fastopen_contract::Invalid {
@@ -36,7 +36,7 @@ use fastopen_page::Schemes;
 pub use self::counters::{FASTOPEN_COUNTERS, given_up};
 pub use self::expectation::{EarlyData, Expectation, FastOpen, SynData};
 
-/// The job of a load, and everything that was observed during the load, to compare with its [`Expectation`].
+/// The job of a page load, and everything that was observed, to compare with an [`Expectation`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Observations<'a> {
@@ -64,7 +64,7 @@ pub struct Observations<'a> {
     pub schemes: Schemes,
 }
 
-/// Returns all reasons why the load is invalid. The list is empty for a valid load.
+/// Returns all reasons why the page load is not a valid sample. The list is empty for a valid page load.
 pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     observed.server(expected, &mut reasons);
@@ -103,7 +103,8 @@ impl Observations<'_> {
         self.job.tolerance.late_us_at(self.job.network.rtt_us)
     }
 
-    /// Checks that the client received every response completely, with the status and size of the page.
+    /// Checks that no request failed, and that all responses have the status and size listed in the page. If
+    /// the page's bodies are recorded, other requests than the document's may fail.
     fn completeness(&self, reasons: &mut Vec<Invalid>) {
         let name = |request: &RequestRecord| self.job.page.resources[request.resource].url.as_str();
         // The scripts of a recorded page decide on requests themselves, and may cancel them.

@@ -39,8 +39,8 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// If lookups use TCP, describes the fault unless the loader has exactly one connection to the resolver,
-    /// in the requested protocol: cleartext, or TLS that both ends completed. Otherwise returns `None`.
+    /// Describes the fault if the loader's lookups over TCP did not use exactly one connection, in the
+    /// requested protocol: cleartext, or TLS that both ends completed. Otherwise returns `None`.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.job.is_foreign() || !answered || !self.job.network.names.is_over_tcp() {

@@ -95,7 +95,7 @@ impl Effect {
         }
     }
 
-    /// Returns true if connections with this effect show the evidence of an open path with default settings.
+    /// Returns true if connections show the same evidence as with default settings and without a middlebox.
     fn is_none(self, syn_data: SynData) -> bool {
         self.connects && self.fail.is_none() && (self.cookie || syn_data == SynData::EveryConnection)
     }
@@ -108,8 +108,8 @@ impl Observations<'_> {
         Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, &self.job.tcp))
     }
 
-    /// Returns true if the path, the TCP settings or a suspected black hole keep this connection from using
-    /// Fast Open as it would on an open path.
+    /// Returns true if the middlebox, the TCP settings or a suspected black hole keep this connection from
+    /// using Fast Open as it otherwise would.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
@@ -138,9 +138,9 @@ impl Observations<'_> {
             .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
     }
 
-    /// Returns true if this end waits in vain because of the path. If SYN data was acknowledged, the path
-    /// drops the host's later packets. Otherwise, the connection was never established, because the path
-    /// prevents every connection whose SYN has data.
+    /// Returns true if this end gets no answer because of the middlebox. If SYN data was acknowledged, the
+    /// middlebox drops the host's later packets. Otherwise, the connection was never established, because the
+    /// middlebox prevents every connection whose SYN has data.
     fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {
@@ -181,7 +181,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the expected range for the number of connections whose path or settings make SYN data fail.
+    /// Returns the range within which the growth of the client's counter `TCPFastOpenActiveFail` must be.
     pub(super) fn failed_as_expected(&self, expected: Expectation) -> RangeInclusive<i64> {
         if expected.fast_open.is_none() {
             return 0..=0;
@@ -205,8 +205,8 @@ impl Observations<'_> {
         failed + silent(MOST_RETRANSMITS)..=failed + silent(1) + lost_hellos
     }
 
-    /// Counts the connections whose SYN data a host accepted, but which were not established because the path
-    /// resets SYNs with data or drops their SYN-ACKs.
+    /// Counts the connections whose SYN data a host accepted, but which were not established because the
+    /// middlebox drops the SYN-ACKs of such connections.
     pub(super) fn accepted_unanswered(&self) -> i64 {
         self.count(|one| {
             one.handshake_us.is_none()
@@ -252,7 +252,7 @@ impl Observations<'_> {
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))
     }
 
-    /// Checks that no packet reached a host whose path blocks its protocol or its address.
+    /// Checks that no packet reached a host behind a middlebox that blocks UDP or IPv6.
     pub(super) fn blocked_packets(&self, reasons: &mut Vec<Invalid>) {
         let by_quic = |one: &ConnectionRecord| one.quic.is_some_and(|quic| quic.origin.is_some());
         let (blocked, arrived): (_, &dyn Fn(&ConnectionRecord) -> bool) = match self.path.behaviour {
@@ -284,8 +284,8 @@ impl Observations<'_> {
             && !self.connections.iter().any(tried)
     }
 
-    /// Checks that each connection that path or settings exclude from Fast Open reports the expected reason.
-    /// Reports only the first connection that does not.
+    /// Checks that the kernel reports the expected reason for each connection that the middlebox or the TCP
+    /// settings keep from Fast Open. Reports only the first connection without this reason.
     pub(super) fn path_effects(&self, syn_data: SynData, reasons: &mut Vec<Invalid>) {
         let lossy = self.lost_packets() > 0 || self.timed_out_syns() > 0;
         for connection in self.connections.iter().filter(|one| one.requests > 0 && !self.pauses(one)) {

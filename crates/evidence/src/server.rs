@@ -1,4 +1,4 @@
-//! Checks that an external server served, that its listeners have Fast Open queues, and its own connections.
+//! Checks an external server: its process, the Fast Open queues of its listeners, and its own connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks the SYN data of the external server's own connections, and the kernel's counter of this data.
+    /// Checks the SYN data of the external server's connections to origins, and the kernel's counter of it.
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;

@@ -1,4 +1,4 @@
-//! Checks TLS sessions: which connections resumed one, and which sent early data.
+//! Checks TLS sessions: compares the connections that resumed a session or sent early data with the tickets.
 
 use std::collections::BTreeMap;
 

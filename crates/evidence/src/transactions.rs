@@ -1,5 +1,5 @@
 //! Decides if a record of transactions with a server is valid. The effects of overload, a flood or a changed
-//! cookie key are results. Observations that these do not explain make the record invalid.
+//! cookie key are results, not faults. Observations that they do not explain make the record invalid.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use super::{FASTOPEN_COUNTERS, grown};
 use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPlan, TransactionsPlan};
 
-/// Limits of the share of arrivals that are late, and of the relative error of the rate. Above a limit, the
-/// record shows the speed of the generator, not of the server.
+/// Maximum share of transactions that begin late; [`RATE_ERROR`] is the maximum relative error of their rate.
+/// Above a limit, the record shows the speed of the load generator, not of the server.
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
@@ -85,14 +85,14 @@ impl Outcome {
     }
 }
 
-/// The observations of a load with transactions.
+/// The observations during a run of transactions.
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Seen<'a> {
     pub plan: &'a LoadPlan,
-    /// The transactions that the load should carry out (`plan.transactions`).
+    /// The requested transactions (`plan.transactions`).
     pub asked: &'a TransactionsPlan,
     pub outcome: &'a Outcome,
-    /// The number of hosts.
+    /// The number of hosts of the page.
     pub hosts: usize,
     /// The number of hosts whose TFO cookie the client had at the start.
     pub cookies_before: usize,
@@ -149,7 +149,7 @@ impl Seen<'_> {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
 
-    /// Describes how the generator fell short of the requested load; `None` if it generated this load.
+    /// Describes why the transactions did not begin at the requested times or rate; `None` if they did.
     fn generators_limit(&self) -> Option<String> {
         let Outcome { begun, not_begun, late, arrived_over_ns, lateness_us, .. } = self.outcome;
         if *not_begun > 0 {

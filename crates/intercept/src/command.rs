@@ -1,5 +1,5 @@
-//! Runs a command with intercepted system calls: forwards signals, returns the exit code, and writes the
-//! report. `fastopen exec` and `fastopen shell` wait for it.
+//! Runs a command with intercepted system calls, for `fastopen exec` and `fastopen shell`: forwards signals,
+//! returns the exit code, and writes the report.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -98,7 +98,7 @@ impl Invocation<'_> {
 enum Network {
     /// This machine's network. Its sysctl must enable Fast Open. Supervision lasts until all processes end.
     Machine,
-    /// A world's network, with or without Fast Open. Supervision lasts until the command has ended.
+    /// An emulated network, with or without Fast Open. Supervision lasts until the command has ended.
     World,
 }
 
@@ -318,8 +318,8 @@ impl Session<'_> {
     }
 }
 
-/// Returns true for this process and its descendants. If they signal their process group (`kill(0)`), the
-/// command gets the signal directly.
+/// Returns true if `pid` is this process or a descendant. If such a process signals its process group
+/// (`kill(0)`), the command gets the signal directly.
 fn is_descendant(mut pid: i32) -> bool {
     let own = std::process::id() as i32;
     while pid > 1 && pid != own {

@@ -1,4 +1,4 @@
-//! Queues connections whose SYN may wait for a first write (`defer_connect`), to check later if it was sent.
+//! Queues connections whose SYN may wait for the first write (`defer_connect`), to send overdue SYNs later.
 //!
 //! With a cookie and `TCP_FASTOPEN_CONNECT`, `connect` returns at once and the first write sends the SYN. If
 //! the server speaks first (SMTP, FTP, databases), the client does not write, and both would wait forever.
@@ -11,7 +11,7 @@ use crate::task::Task;
 /// Time after which a connection's SYN is sent without data if the client has not written anything. Clients
 /// that write first do so within a millisecond or two.
 pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
-/// The same timeout for a client that always writes first but may be slow, such as a browser.
+/// The timeout for a client that always writes first but may be slow, such as a browser.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Maximum number of queued connections. Each uses a descriptor.

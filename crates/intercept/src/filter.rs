@@ -24,8 +24,8 @@ const LONGEST: u32 = 128;
 /// `sizeof(struct sockaddr_un)`: the usual `addrlen` of UNIX sockets. A filter cannot see the address.
 const UNIX: u32 = 110;
 
-/// The filter: holds `listen`, `getpeername`, `connect` if `addrlen` is within the limits, not [`UNIX`], and
-/// calls that send with `MSG_FASTOPEN`, which connects.
+/// The filter: suspends `listen`, `getpeername`, calls that send (and connect) with `MSG_FASTOPEN`, and
+/// `connect` if `addrlen` is within the limits and not [`UNIX`].
 static PROGRAM: [sock_filter; 19] = [
     load(ARCH),
     jump(BPF_JEQ, ARCHITECTURE, 0, 15),

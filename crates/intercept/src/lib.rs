@@ -1,6 +1,7 @@
 //! Enables TCP Fast Open in any program. This crate suspends the program's `connect`, `listen` and
-//! `getpeername` calls, and those that send with `MSG_FASTOPEN` (seccomp user notification), duplicates the
-//! socket (`pidfd_getfd`), sets the Fast Open option, and resumes the call. `TCP_INFO` shows the effect.
+//! `getpeername` calls, and calls that send with `MSG_FASTOPEN` (seccomp user notification). Then it
+//! duplicates the socket (`pidfd_getfd`), sets the Fast Open option, and resumes the call. `TCP_INFO` shows
+//! the effect.
 //!
 //! Only this crate and `fastopen-netns` have `unsafe` code. See docs/real-network.md and
 //! docs/decisions/interception.md.

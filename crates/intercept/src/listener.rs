@@ -1,4 +1,4 @@
-//! Receives held system calls from the listener of the seccomp filter, and answers them.
+//! Receives suspended system calls from the listener of the seccomp filter, and answers them.
 
 use std::io;
 use std::mem;
@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 /// supervisor is about to wait.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: u64 = 1;
 
-/// A held system call: its thread is suspended until the supervisor answers it.
+/// A suspended (held) system call: its thread waits until the supervisor answers the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     id: u64,
@@ -24,13 +24,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Returns the first argument, which is a descriptor in all calls that the filter holds.
+    /// Returns the first argument, which is a descriptor in all calls that the filter suspends.
     pub(crate) fn descriptor(&self) -> i32 {
         self.arguments[0] as i32
     }
 }
 
-/// The listener of a seccomp filter, which receives the held calls.
+/// The listener of a seccomp filter: a descriptor from which the suspended calls are read.
 pub(crate) struct Listener(OwnedFd);
 
 impl Listener {
@@ -46,12 +46,12 @@ impl Listener {
         Self(descriptor)
     }
 
-    /// Returns POLLIN if a call is held, and POLLHUP if no process is under the filter any more. Never waits.
+    /// Returns POLLIN if a call waits, and POLLHUP if no process is under the filter any more. Never blocks.
     pub(crate) fn ready(&self) -> PollFlags {
         wait_readable(&[self.0.as_fd()], Some(0)).map_or(PollFlags::empty(), |ready| ready[0])
     }
 
-    /// Returns the next held call; None if its thread was killed or interrupted before the call was received.
+    /// Returns the next suspended call; None if its thread was killed or interrupted in the meantime.
     pub(crate) fn receive(&self) -> io::Result<Option<Call>> {
         // SAFETY: all fields of the structure are integers. The kernel requires zeros.
         let mut raw: libc::seccomp_notif = unsafe { mem::zeroed() };
@@ -69,7 +69,7 @@ impl Listener {
         Ok(Some(Call { id, thread, number, arguments: data.args }))
     }
 
-    /// Returns true if the call is still held, which proves that its thread's ID has not been reused.
+    /// Returns true if the call is still suspended, which proves that its thread's ID has not been reused.
     pub(crate) fn is_held(&self, call: &Call) -> bool {
         // SAFETY: the kernel reads eight bytes during the call.
         unsafe {
@@ -77,12 +77,12 @@ impl Listener {
         }
     }
 
-    /// Lets the kernel execute a held system call.
+    /// Lets the kernel execute a suspended system call.
     pub(crate) fn resume(&self, call: &Call) {
         self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    /// Makes a held system call return 0 without being executed.
+    /// Makes a suspended system call return 0 without being executed.
     pub(crate) fn succeed(&self, call: &Call) {
         self.answer(call, 0);
     }

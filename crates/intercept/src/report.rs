@@ -39,14 +39,14 @@ pub enum Record {
         /// Number of packets that were not captured because the buffer was full.
         dropped: u32,
     },
-    /// Servers in the command's world had ended with an error before the command ended.
+    /// Servers in the command's emulated network had ended with an error before the command ended.
     ServersFailed {
         /// A sentence on each: the host, how its server ended, and the last lines of the server's output.
         servers: Vec<String>,
     },
     /// The command has ended.
     Ended(Box<Report>),
-    /// The command's output and files are complete (only in the virtual engine).
+    /// The command's output and files are complete. Written only if the command runs in virtual time.
     Done,
 }
 
@@ -66,7 +66,7 @@ pub struct Report {
     pub tcp_fastopen: u32,
     /// Growth of the Fast Open counters of the network namespace, including its other processes.
     pub counters: BTreeMap<String, i64>,
-    /// True if processes that the command started still run.
+    /// True if processes that the command started still run when the command has ended.
     pub goes_on: bool,
     /// The first thousand connections in the order of `connect`; left out for `fastopen exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ impl Connection {
 pub struct Traffic {
     /// The counts of all connections.
     pub total: Tally,
-    /// The counts of each peer, the peers with the most connections first.
+    /// The counts of each peer (server), the peers with the most connections first.
     pub peers: Vec<Peer>,
     /// TCP listeners on which Fast Open was enabled. They send cookies if `net.ipv4.tcp_fastopen` allows it.
     pub listeners: u64,
@@ -114,7 +114,7 @@ pub struct Traffic {
     pub begun_without_data: u64,
     /// Number of calls on whose sockets Fast Open could not be enabled, by reason.
     pub not_helped: BTreeMap<&'static str, u64>,
-    /// True if destroy events were lost (ENOBUFS).
+    /// True if the kernel's events of destroyed sockets were lost (ENOBUFS), so that counts are incomplete.
     pub overrun: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Answers the held system calls of a command and its children, and counts their connections.
+//! Answers the system calls of a command and its children that the filter suspends, and counts connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,13 +21,13 @@ use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
 use crate::task::Task;
 
-/// Length of the Fast Open queue that a listener gets: the same as for a world's origins.
+/// Length of the Fast Open queue that a listener gets: the same as for emulated origin servers.
 const LISTENER_QUEUE: i32 = 4096;
-/// Maximum number of peers that are counted separately.
+/// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
 /// Maximum wait for the destroy events of sockets that the kernel no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
-/// Reason in the report why a Multipath TCP socket does not get Fast Open.
+/// The reason, for the report, why Fast Open was not enabled on a Multipath TCP socket.
 const MULTIPATH: &str = "its socket uses Multipath TCP";
 
 /// A connection whose destroy event (`sock_diag`) has not been handled yet.
@@ -39,13 +39,13 @@ struct Connection {
     seen: Option<TcpInfo>,
 }
 
-/// Supervises a command: enables Fast Open on the sockets of held calls, and counts the connections.
+/// Supervises a command: enables Fast Open on the sockets of suspended calls, and counts the connections.
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
-    /// A handle to the thread of the last held call.
+    /// A handle to the thread of the last suspended call.
     last_task: Option<Rc<Task>>,
     /// Open connections by `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
@@ -100,7 +100,7 @@ impl Supervisor {
         self.deferred.timeout_ns(monotonic_ns())
     }
 
-    /// Answers a held call if there is one. Returns false if no process is under the filter any more.
+    /// Answers a suspended call if there is one. Returns false if no process is under the filter any more.
     pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
         let ready = self.listener.ready();
         if ready.contains(PollFlags::POLLIN) {
@@ -127,7 +127,7 @@ impl Supervisor {
     }
 
     /// Returns the calling thread and a duplicate of the call's TCP socket; None if the descriptor is not an
-    /// open TCP socket, or the call is no longer held. Counts connections of Multipath TCP in `not_helped`.
+    /// open TCP socket, or the call is no longer suspended. Counts Multipath TCP sockets in `not_helped`.
     fn socket_of(&mut self, call: &Call) -> io::Result<Option<(Rc<Task>, OwnedFd)>> {
         let (task, fetched) = self.fetch(call)?;
         let descriptor = match fetched {
@@ -144,7 +144,7 @@ impl Supervisor {
     }
 
     /// Returns the calling thread, and a duplicate of the call's descriptor or the error of duplicating it.
-    /// Keeps a handle to the last thread, because one thread often makes many calls in a row.
+    /// Reuses the handle of the last call's thread, because one thread often makes many calls in a row.
     fn fetch(&mut self, call: &Call) -> io::Result<(Rc<Task>, io::Result<OwnedFd>)> {
         if let Some(task) = self.last_task.clone().filter(|task| task.is_good_for(call.thread)) {
             let fetched = task.fetch(call.descriptor());
@@ -243,7 +243,7 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Sends a SYN without data for each connection whose first write is late.
+    /// Makes the kernel send a SYN without data for each connection whose client has not written in time.
     pub(crate) fn check_deferred(&mut self) {
         let now_ns = monotonic_ns();
         while let Some(connect) = self.deferred.pop_due(now_ns) {
@@ -269,7 +269,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Counts the connections of the sockets whose destroy events have arrived.
+    /// Counts the connections whose sockets were destroyed, according to the kernel's events.
     pub(crate) fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
             self.count(report.cookie, &report.outcome);
@@ -319,7 +319,7 @@ impl Supervisor {
         Ok(traffic)
     }
 
-    /// Counts every registered connection: from its destroy event, a dump of open sockets, or as unknown.
+    /// Counts each registered connection, from its destroy event or a dump of open sockets, else as unknown.
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
         for report in open_sockets()? {
@@ -338,7 +338,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the counts of a peer; the common counts of all further peers after [`PEERS`] peers.
+    /// Returns the counts of a peer. All peers after the first [`PEERS`] share their counts.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()

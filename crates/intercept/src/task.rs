@@ -1,4 +1,4 @@
-//! Reaches into the process of a held call: duplicates its descriptors, and reads and writes its memory.
+//! Reaches into the process of a suspended call: duplicates descriptors, and reads and writes memory.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -17,7 +17,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens a handle to a thread by ID. If a call of the thread is held afterwards, the ID was not reused.
+    /// Opens a handle to a thread by ID. Check afterwards that the thread's call is still suspended, because
+    /// otherwise the ID may have been reused.
     ///
     /// # Errors
     /// ESRCH if the thread has ended.

@@ -1,4 +1,5 @@
-//! Runs a program of a world, such as the browser, under interception. A thread reports its connections.
+//! Runs a program in an emulated network, such as the browser, under interception. A thread reports its
+//! connections.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +17,7 @@ use crate::deferred::LONG_FIRST_WRITE_TIMEOUT_NS;
 use crate::filter;
 use crate::supervisor::{Observer, Opened, Supervisor};
 
-/// Supervises a command until dropped. End the command first: its `connect` calls would fail with ENOSYS.
+/// Supervises a command until dropped. End the command first, as its `connect` calls then fail with ENOSYS.
 pub struct Watch {
     requests: Option<Sender<Request>>,
     waker: Arc<Waker>,
@@ -75,7 +76,7 @@ impl Watch {
     /// connections get client ports from `next_port` on (None: the kernel's choice).
     ///
     /// # Errors
-    /// Returns an error if the kernel does not list its sockets (`sock_diag`).
+    /// Returns an error if the kernel does not list its sockets (`sock_diag`), or the supervision has ended.
     pub fn connections(&self, next_port: Option<u16>) -> io::Result<Vec<Opened>> {
         let gone = || io::Error::other("the interception has ended");
         let (answer, answered) = channel();
@@ -96,7 +97,7 @@ impl Drop for Watch {
     }
 }
 
-/// Answers held calls and requests until the [`Watch`] is dropped.
+/// Answers suspended calls and requests until the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
     // False once no process is under the filter (POLLHUP): the listener would then always be ready.
     let mut anybody = true;

@@ -14,12 +14,12 @@ pub struct Direction<P> {
     stages: Vec<Box<dyn Stage<P>>>,
     /// Packets that have passed all stages.
     departures: DelayLine<P>,
-    /// Time at which a stage next releases a kept packet, and the stage's index; `None` if no packet is kept.
+    /// Time at which a stage next releases a packet from its queue, and the stage's index; `None` if never.
     due: Option<(Nanos, usize)>,
     /// Packets that a middlebox turned into answers, such as RSTs, and the times of the answers.
     answers: VecDeque<(Nanos, P)>,
     stats: Stats,
-    /// The latest time at which a packet was offered or a kept packet was released.
+    /// The latest time at which a packet was offered, or a stage released a packet from its queue.
     now: Nanos,
 }
 
@@ -69,7 +69,7 @@ impl Stats {
         self.queue_bytes_max = self.queue_bytes_max.max(bytes);
     }
 
-    /// Counts a packet of `bytes` bytes as dropped. [`Direction::offer`] has counted it as accepted.
+    /// Counts a packet of `bytes` bytes as dropped, and no longer as accepted ([`Direction::offer`] did so).
     pub fn count_drop(&mut self, cause: DropCause, bytes: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(bytes);
@@ -99,7 +99,7 @@ impl<P: Datagram> Direction<P> {
 }
 
 impl<P> Direction<P> {
-    /// Creates an idle direction whose packets pass `stages` in this order.
+    /// Creates a direction that is idle at time `start`, and whose packets pass `stages` in this order.
     pub fn of(stages: Vec<Box<dyn Stage<P>>>, start: Nanos) -> Self {
         Self {
             stages,
@@ -160,7 +160,7 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Passes the kept packets that are due by `now` on to the next stages, in order of time.
+    /// Passes packets that stages keep in queues on to the next stages, if due by `now`, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);

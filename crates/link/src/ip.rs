@@ -50,7 +50,7 @@ impl Version {
     }
 }
 
-/// The versions of IP that a world has.
+/// The versions of IP in an emulated network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum Versions {
     /// Only IPv4.
@@ -90,13 +90,13 @@ impl Versions {
         }
     }
 
-    /// Returns true if the world has this version.
+    /// Returns true if the emulated network has this version.
     pub fn has(self, version: Version) -> bool {
         self.all().contains(&version)
     }
 }
 
-/// The addresses of a host: one of each version of IP that the world has.
+/// The addresses of a host: one of each version of IP in the emulated network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addresses {
     /// The address that clients prefer.

@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet, if it is complete. `rest` starts after the connection IDs of the packet.
+/// Returns the bytes after a packet; `None` if the packet is incomplete. `rest` starts after connection IDs.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;
@@ -63,7 +63,7 @@ fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     rest.get(usize::try_from(length).ok()?..)
 }
 
-/// Splits off a field that starts with its length in one byte, such as a connection ID, from the rest.
+/// Returns a field that starts with its length in one byte, such as a connection ID, and the bytes after it.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked((*length).into())

@@ -1,4 +1,4 @@
-//! Defines the page that a job loads, and schedules the requests of `fastopen-world`'s built-in loader.
+//! Defines the page that `fastopen-world` loads, and schedules the requests of its built-in page loader.
 //!
 //! [`Page`] and its parts are read from JSON; [`Page::validate`] checks the rules that types cannot express.
 //! [`Scheduler`] takes events with their times, and returns actions: which request to start now, and on which

@@ -1,4 +1,4 @@
-//! Defines a page of the job contract (`docs/dev/contract.md`, "Page").
+//! Defines a page as a list of requests and responses to load (`docs/dev/contract.md`, "Page").
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Page {
     pub load_event_processing_us: u64,
     /// The resources; the first is the root document.
     pub resources: Vec<Resource>,
-    /// Other server think times and initiator offsets that fit the recording equally well. Empty in jobs.
+    /// Other server think times and initiator offsets that fit the recording equally well; not used in loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
 }
@@ -67,7 +67,7 @@ pub enum Initiators {
     Declared,
 }
 
-/// A server: a host and a port. A connection is never used for two servers.
+/// A server: a host and a port. Requests to different servers never share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The host name or IP address, as written in the URL.

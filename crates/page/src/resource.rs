@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PageUrl;
 
-/// The version of HTTP that a recording states.
+/// The version of HTTP of a recorded response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordedHttp {
     /// HTTP/1.0.
@@ -23,7 +23,7 @@ pub enum RecordedHttp {
     Http3,
 }
 
-/// One request and its response. Sizes are in bytes as sent over HTTP/1.1, times in microseconds.
+/// One request of a page and its response. Sizes are in bytes as sent over HTTP/1.1, times in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
@@ -64,14 +64,14 @@ pub struct Resource {
     /// Number of bytes of the initiator's body that reveal this resource; `None` for the whole response.
     #[serde(default)]
     pub initiator_at_bytes: Option<u64>,
-    /// True if the loader learns of this resource when it queues the initiator's request (server push).
+    /// True if the server pushes the resource, so that the client learns of it with the initiator's request.
     #[serde(default)]
     pub pushed: bool,
     /// Time from the moment at which the client learns of this resource (see `initiator_at_bytes` and
     /// `pushed`) until the client queues the request.
     #[serde(default)]
     pub processing_us: u64,
-    /// Phase in which the resource is requested, relative to the load event.
+    /// The relation of the request to the load event: awaited, not awaited, or sent after the event.
     #[serde(default)]
     pub phase: Phase,
     /// The Location of a 3xx response. Its target is the first resource whose initiator is this resource.
@@ -87,13 +87,13 @@ pub struct Resource {
     /// or `picture` element, or other names by which the files of a mirrored site refer to this file.
     #[serde(default)]
     pub alternatives: Vec<PageUrl>,
-    /// HTTP version of the recorded response; `None` if unknown. Loads use the job's settings instead.
+    /// HTTP version of the recorded response; `None` if unknown. Page loads use the job's settings instead.
     #[serde(default)]
     pub http: Option<RecordedHttp>,
-    /// Offset of the recorded body in the job's bodies file; `None` outside of jobs.
+    /// Offset of the recorded body in the job's `bodies_file`; `None` in a stored page.
     #[serde(default)]
     pub body_offset: Option<u64>,
-    /// Offset of the recorded head in the job's bodies file; `None` outside of jobs.
+    /// Offset of the recorded header section in the job's `bodies_file`; `None` in a stored page.
     #[serde(default)]
     pub head_offset: Option<u64>,
 }
@@ -126,7 +126,7 @@ impl ResourceType {
     }
 }
 
-/// The phase of a resource, relative to the load event. `runtime.js` uses the numbers of the variants.
+/// The relation of a resource to the load event. `runtime.js` uses the numbers of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {

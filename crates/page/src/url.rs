@@ -122,7 +122,7 @@ pub struct UrlRewrite {
     pub schemes: Schemes,
 }
 
-/// The schemes of a page's URLs in a load.
+/// The schemes of a page's URLs in a page load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Schemes {
     /// All URLs are `http`: no server uses TLS.

@@ -1,4 +1,4 @@
-//! Checks the rules of the job contract that types cannot express. Errors name the key that breaks a rule.
+//! Checks the rules of the page format that types cannot express. Errors name the key that breaks a rule.
 
 use crate::{Page, Phase, Resource};
 

@@ -1,4 +1,4 @@
-//! Pads the heads of requests and responses to exactly the sizes that the page lists.
+//! Pads the header sections of requests and responses to exactly the sizes that the page lists.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 

@@ -1,5 +1,5 @@
 //! Runs the origin servers of a page for `fastopen-world`: HTTP on hyper, h2 and h3, with TCP Fast Open, TLS
-//! and QUIC. Responses have the page's sizes, times and status codes. The loader uses the client's ends.
+//! and QUIC. Responses have the page's sizes, times and status codes. The page loader uses the client parts.
 
 pub mod body;
 pub mod caching;

@@ -74,7 +74,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Converts the traffic that an origin has written to the HTTP/2 or HTTP/3 stream of a response.
+    /// Converts the bytes written so far to a response's HTTP/2 or HTTP/3 stream. `is_complete` is true if
+    /// the whole response has been written.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,
@@ -115,7 +116,7 @@ struct Entry {
 }
 
 impl OriginLog {
-    /// Clears the log, which begins a new load.
+    /// Clears the log for a new page load.
     pub fn clear(&self) {
         self.0.with(|log| *log = Entries { number: log.number + 1, ..Entries::default() });
     }
@@ -150,7 +151,7 @@ impl OriginLog {
         });
     }
 
-    /// Waits up to `timeout` until `count` connections have been accepted. Returns true if they have been.
+    /// Waits up to `timeout` until `count` connections have been accepted. Returns false after the timeout.
     pub fn wait_until_accepted(&self, count: usize, timeout: Duration) -> bool {
         self.0.wait_until(timeout, |log| log.accepted.len() >= count)
     }

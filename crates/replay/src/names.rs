@@ -1,5 +1,5 @@
-//! Answers the DNS queries of a world, and builds and parses the messages of resolver and loader (RFC 1035),
-//! over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
+//! Answers DNS queries as an emulated network's resolver, and builds and parses the messages of resolver and
+//! loader (RFC 1035), over UDP, TCP, TLS (RFC 7858) or HTTPS (RFC 8484).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,15 +41,15 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const MESSAGE_BYTES: usize = 512;
 /// The largest message (RFC 1035 section 4.2.2).
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
-/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page, so that no query waits
-/// because ignored queries occupy all streams.
+/// Maximum number of concurrent queries over HTTPS: more than the hosts of any page. Unanswered queries keep
+/// their streams, and must not make others wait.
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
-/// TTL of a record in seconds: longer than any load.
+/// TTL of a DNS record in seconds: longer than any page load.
 const LIFETIME_S: u32 = 86_400;
 /// [`LIFETIME_S`] as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
-/// The behaviour of a resolver.
+/// The behaviour of the emulated DNS resolver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conduct {
@@ -64,7 +64,7 @@ pub enum Conduct {
     Nxdomain,
 }
 
-/// The configuration of a world's resolver, and the addresses that it returns.
+/// The configuration of an emulated network's DNS resolver, and the addresses that it returns.
 #[derive(Debug, Clone)]
 pub struct Names {
     /// The resolver's address and port.
@@ -109,7 +109,7 @@ impl Names {
     }
 }
 
-/// The queries that have arrived in the current load, which [`Conduct::DropFirst`] needs to know.
+/// The queries that have arrived in the current load, for [`Conduct::DropFirst`] to ignore only first ones.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     queries: BTreeSet<Vec<u8>>,
@@ -117,8 +117,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Handles a message that arrives now. Returns the query's log entry, and the answer to send unless the
-    /// resolver ignores the query; `None` if the message is not a query.
+    /// Handles a message that arrives now. Returns the query's log entry and the answer to send, which is
+    /// `None` if the resolver ignores the query; returns `None` if the message is not a query.
     pub(crate) fn receive(
         &mut self,
         message: &[u8],
@@ -192,7 +192,7 @@ pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<O
     }
 }
 
-/// Returns the name in a query, and the answer to the query; `None` if the message is not a query.
+/// Returns the name in a DNS query and the answer to it; `None` if the message is not a query.
 fn answer(message: &[u8], names: &Names) -> Option<(String, Vec<u8>)> {
     let query = Packet::parse(message).ok()?;
     let question = query.questions.first()?.clone();

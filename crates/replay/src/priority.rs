@@ -21,7 +21,7 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Parses the header field. Missing and invalid parameters take their default (RFC 9218 section 4).
+    /// Parses the `Priority` header field. Missing and invalid parameters get defaults (RFC 9218 section 4).
     pub fn of(headers: &HeaderMap) -> Self {
         let mut priority = Self::default();
         let text = headers.get(PRIORITY_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -39,7 +39,7 @@ impl Priority {
         priority
     }
 
-    /// Formats the parameters as a value of the header field.
+    /// Formats the parameters as a value of the `Priority` header field.
     pub fn header(self) -> String {
         format!("u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }

@@ -1,4 +1,4 @@
-//! Parses the head of a recorded response, without the fields that an origin of a world cannot send.
+//! Parses the header section of a recorded response, without the fields that an emulated origin cannot send.
 
 use hyper::header::{
     AGE, ALT_SVC, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, DATE, EXPIRES, HeaderMap, HeaderName,
@@ -6,7 +6,7 @@ use hyper::header::{
 };
 
 /// Fields that only apply to one connection or to one framing of the body (RFC 9110 section 7.6.1), and
-/// fields that name servers outside the world.
+/// fields that name servers outside the emulated network.
 const NOT_SENT: [HeaderName; 9] = [
     CONNECTION,
     CONTENT_LENGTH,
@@ -22,8 +22,8 @@ const NOT_SENT: [HeaderName; 9] = [
 /// Fields about freshness. Their times are those of the recording, so they cannot be sent in a load.
 const OF_CACHING: [HeaderName; 6] = [AGE, CACHE_CONTROL, DATE, EXPIRES, LAST_MODIFIED, PRAGMA];
 
-/// Parses the fields of an HTTP/1.1 head. Skips the first line, stops at an empty line, and leaves out fields
-/// that cannot be sent.
+/// Parses the fields of an HTTP/1.1 header section. Skips the first line, stops at an empty line, and leaves
+/// out fields that cannot be sent.
 pub fn fields(head: &[u8]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).skip(1);

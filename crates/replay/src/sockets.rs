@@ -1,4 +1,4 @@
-//! Stores the open TCP sockets of origins or loader, and the last `TCP_INFO` of closed ones, by four-tuple.
+//! Stores the open TCP sockets of one end by four-tuple, and the last `TCP_INFO` of closed sockets.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -25,7 +25,7 @@ pub struct FourTuple {
     pub origin: SocketAddr,
 }
 
-/// The TCP sockets of one end of the emulated network.
+/// The TCP sockets of one end (client or origins) of the emulated network.
 #[derive(Debug, Default)]
 pub struct SocketTable(WatchCell<Sockets>);
 
@@ -44,7 +44,7 @@ impl Sockets {
 }
 
 impl SocketTable {
-    /// Returns `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
+    /// Returns the latest `TCP_INFO` of every connection since the last call of [`SocketTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, TcpInfo> {
         self.0.with(|sockets| sockets.closed.clone().into_iter().chain(sockets.open()).collect())
     }
@@ -107,7 +107,7 @@ impl ObservedStream {
         stream
     }
 
-    /// Limits the bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
+    /// Limits the number of unsent bytes in the kernel's send buffer (`TCP_NOTSENT_LOWAT`).
     pub fn limit_unsent(&self, bytes: u32) {
         let _ = SockRef::from(&*self.stream).set_tcp_notsent_lowat(bytes);
     }

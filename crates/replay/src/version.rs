@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::http2;
 
-/// A version of HTTP that origins and the loader speak.
+/// A version of HTTP that the origin servers and the built-in page loader support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum HttpVersion {

@@ -1,6 +1,6 @@
 //! Stores a value that one thread updates while another waits for it. An update without a waiting thread
-//! makes no system call, unlike `Condvar::notify_all`. In the virtual engine, system calls take most of the
-//! time.
+//! makes no system call, unlike `Condvar::notify_all`. In the User-Mode Linux kernel of virtual time, system
+//! calls take most of the time.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

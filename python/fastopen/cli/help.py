@@ -36,7 +36,7 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Cluster": ("jobs", "shard", "store", "workers"),
 }
-"""Names of options by topic. Factors that are not listed have the topic of their part of a job."""
+"""Names of options by help topic. Options of factors that are not listed have a topic from OPTION_PANELS."""
 
 PLACEHOLDERS: Final = {
     "str": "TEXT",
@@ -74,7 +74,7 @@ class TopicCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters as TyperCommand does. For `--help` with a topic, return only the parameters
-        of this topic, and for `--help` without one only the first options."""
+        of this topic, and for `--help` without a topic only `first_options`."""
         topic = ctx.meta.get(ASKED)
         params: list[Any] = super().get_params(ctx)
         if topic is None or topic == ALL:

@@ -1,4 +1,4 @@
-"""Build command options from the registry of factors, and apply the values of options to experiments."""
+"""Build command options from factors (settings that can vary), and apply option values to experiments."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ Written = dict[str, object]
 def with_factors(
     factors: Iterable[Factor], defaults: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds an option for each of these factors to a command.
+    """Return a decorator that adds to a command an option for each factor, such as `--rtt`.
 
     The decorated command gets the values as the argument `written`, a mapping of names of factors to values.
     `defaults` are the command's own values for factors that the user does not set."""
@@ -64,7 +64,8 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """Return the parameter from which Typer makes a factor's option. `default` replaces the usual one."""
+    """Return the parameter from which Typer makes a factor's option. If `default` is not None, the help shows
+    this value instead of the factor's default."""
     usual = default or factor.otherwise or factor.usual
     option: Any = typer.Option(
         factor.flag,
@@ -92,7 +93,7 @@ def engines_asked(text: str) -> list[AskedEngine]:
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the setups with clients such as `loader,chromium` instead of their own. Raises InputError."""
+    """Return the setups, but with the clients in `text`, such as `loader,chromium`. Raises InputError."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:

@@ -76,11 +76,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run with the time left, estimated by `pace` or by default from the mean time of a
-    load, but at most the time that `limit` leaves.
+    """A progress bar of a run with the time left: estimated by `pace` or, without `pace`, from the mean time
+    of a page load, but at most the time that `limit` leaves.
 
     `expected_s` is the duration that was printed before the run, 0 for none. If the run takes much longer, a
-    new duration is printed, followed by the text that `shorter` returns for it."""
+    new duration is printed, followed by the advice that `shorter` returns for it."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function that returns a progress bar for the loads of a page, and removes the previous page's
-    bar. On Ctrl-C, print that there is nothing to compare, and exit."""
+    """Yield a function from a page's name to a new progress bar for its loads. A call removes the bar of the
+    previous page. On Ctrl-C, print that there is nothing to compare, and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

@@ -22,7 +22,7 @@ BAR_AFTER_S: Final = 0.5
 
 
 def _bytes(text: object) -> int:
-    """Parse a size in bytes; `none` becomes sys.maxsize. Raises InputError."""
+    """Parse the size in --max-unpacked into bytes; `none` becomes sys.maxsize. Raises InputError."""
     try:
         size = parse_size_bytes(str(text))
     except UnitError as error:
@@ -56,7 +56,8 @@ class Reading:
         *,
         quiet: bool = False,
     ) -> list[ImportedPage]:
-        """Load the pages that `choice` selects. Show progress, and notes on damaged or omitted inputs."""
+        """Load the pages in `inputs` that `choice` selects; all for None. Show progress, and notes on damaged
+        or omitted inputs. `library`: folders with the recordings of URLs in lists."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:
@@ -72,7 +73,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CalibrationOptions:
-    """Options for the calibration of recorded pages, which `with_settings` adds to a command."""
+    """Options for calibration, which separates queueing delay from think times in recorded pages."""
 
     as_imported: Annotated[
         bool,

@@ -133,8 +133,8 @@ class RunSettings:
     ) -> None:
         """Run the experiment and print its results. `others` are further RunOptions.
 
-        `named` are the factors that the user has given (None: all). `--quick` does not reduce the values of
-        these factors."""
+        `named`: the factors (settings) whose values the user has given; None for all. `--quick` leaves out
+        only values of other factors."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))
@@ -168,8 +168,8 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard; None for the whole run. Raises InputError for options with which shards
-        could not be merged."""
+        """Return the requested shard (part I of N of the run); None for the whole run. Raises InputError for
+        options with which shards could not be merged. `seed_drawn`: True if the user gave no seed."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)

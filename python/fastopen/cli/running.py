@@ -88,7 +88,7 @@ def run_and_print(
 
 @contextmanager
 def on_workers(options: RunOptions, address: str | None) -> Iterator[RunOptions]:
-    """Yield options that use the workers of the scheduler at `address`; `options` itself if it is None."""
+    """Yield options that use the workers of the Dask scheduler at `address`; if it is None, `options`."""
     if address is None:
         yield options
         return
@@ -121,8 +121,8 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the expected duration if it is long. Return the duration in seconds, estimated
-    for the current load of this machine, or 0 if it was not printed."""
+    """Print the engine, and the run's expected duration if it is long. Return this duration in seconds, or 0
+    if it was not printed. The estimate allows for other programs that use this machine now."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -176,8 +176,8 @@ def _print(run: ExecutedRun, options: RunOptions, printing: Printing) -> None:
 
 
 def print_run(store: RunStore, results: Results, printing: Printing) -> None:
-    """Print the results as JSON or tables. For a shard, whose cells lack the loads of other shards, print the
-    progress instead of tables."""
+    """Print the results as JSON or tables. For a shard (a part of a run), print the number of finished loads
+    instead of tables, which would lack the loads of other shards."""
     if printing.json:
         print_json(results_document(results))
     elif store.shard is not None:

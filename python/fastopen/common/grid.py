@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` is the type of its entries: row names (key), factors, figures or words."""
+    """A column of a table. `kind`: row names (key), values of a varied setting (factor), figures or words."""
 
     header: str
     """The header. Its line breaks are only kept in terminals."""
@@ -81,8 +81,8 @@ class Grid:
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """Return the table without columns of factors that have only one value. The subtitle lists these
-        factors. At least one column of keys or factors stays."""
+        """Return the table without columns of factors (settings) whose value is the same in all rows. The
+        subtitle lists these factors. At least one column of keys or factors stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number
@@ -104,7 +104,7 @@ class Grid:
 
 
 def keys(*headers: str) -> tuple[Column, ...]:
-    """Return columns whose entries identify the rows."""
+    """Return a column of kind `key` for each header. Entries in these columns identify the rows."""
     return tuple(Column(header, "key") for header in headers)
 
 

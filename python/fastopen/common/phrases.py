@@ -88,7 +88,8 @@ def gain(improvement_percent: float) -> str:
 def interval(
     span: tuple[float, float] | None, pairs: int, confidence: float = 0.95, *, of_draws: bool = False
 ) -> str:
-    """Format an interval: `95 % interval 3.1 to 4.4, n 8`, or `n 2, too few for an interval` without a span.
+    """Format a confidence interval from `pairs` pairs of loads: `95 % interval 3.1 to 4.4, n 8`, or if `span`
+    is None, `n 2, too few for an interval`.
 
     With `of_draws`, `span` is the range of the central 90 % of the results of `pairs` samples (`--vary`)."""
     if span is None:

@@ -111,14 +111,14 @@ def running(
 
 
 def run(command: Command, log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Run one program to its end. Raises StepFailedError if its exit code is not 0."""
+    """Run a program to its end. Write its output to `log`. Raises StepFailedError if the program fails."""
     pipe([command], log, cwd, environment)
 
 
 def pipe(
     commands: Sequence[Command], log: IO[bytes], cwd: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run programs as a pipeline. Raises StepFailedError if one of them fails."""
+    """Run programs as a pipeline, with its output in `log`. Raises StepFailedError if one of them fails."""
     # xz decompresses with one thread by default.
     environment = environment or plain_environment(XZ_DEFAULTS="--threads=0")
     started: list[subprocess.Popen[bytes]] = []

@@ -36,7 +36,7 @@ class Layout:
     tight: bool = False
     """True if columns are one space apart."""
     merged: bool = False
-    """True if all factors but the last share one column of words, on two lines if necessary."""
+    """True if one column of words replaces all factors (settings) but the last, on two lines if necessary."""
     numbered: bool = False
     """True if the merged column has numbers, and the texts that they stand for are below the table."""
     bare: bool = False
@@ -114,7 +114,7 @@ def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
 
 
 def _merged_factors(grid: Grid) -> list[int]:
-    """Return the indexes of the factors to merge: all but the last, which distinguishes rows best."""
+    """Return the indexes of the factor columns to merge: all but the last, which distinguishes rows best."""
     return [number for number, column in enumerate(grid.columns) if column.kind == "factor"][:-1]
 
 
@@ -123,7 +123,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Number the distinct texts of the merged factors from 1. Return {} if numbers would save no space."""
+    """Map each distinct text of the merged factors to a number, from 1; {} if numbers would save no space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}

@@ -1,5 +1,5 @@
-//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. The treatment of a packet
-//! depends only on the time, the packet, its direction and earlier packets.
+//! Models middleboxes that break TCP Fast Open, large `ClientHello`s or QUIC. They are deterministic: their
+//! decision on a packet depends only on the time, the packet, its direction and earlier packets.
 //!
 //! The middlebox stands between the access link and the hosts. Packets from the client reach it after the
 //! link's queue, and packets from the hosts before it. See `docs/paths.md` for the effects on Linux.
@@ -85,7 +85,7 @@ impl Behaviour {
 /// The behaviour of a middlebox, and the hosts behind the middlebox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathRule {
-    /// The behaviour.
+    /// The behaviour of the middlebox.
     pub behaviour: Behaviour,
     /// The addresses of the hosts behind the middlebox; `None` if all hosts are behind it.
     pub hosts: Option<BTreeSet<IpAddr>>,
@@ -109,7 +109,7 @@ pub fn drawn_hosts(share: f64, seed: u64) -> impl Iterator<Item = bool> {
     Draws::new(share, seed)
 }
 
-/// A direction of the link.
+/// A direction of the access link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -390,9 +390,9 @@ impl<'a> Segment<'a> {
 pub(crate) struct Crossing<P> {
     middlebox: Arc<Mutex<Middlebox>>,
     pub(crate) way: Way,
-    /// Release time of the last offered packet, if [`Passage::Hold`] holds it.
+    /// Release time of the last offered packet, if the middlebox delays the packet ([`Passage::Hold`]).
     until: Nanos,
-    /// Held packets, in the order of their release.
+    /// Delayed packets with their release times, in the order of release.
     held: VecDeque<(Nanos, Packet<P>)>,
 }
 

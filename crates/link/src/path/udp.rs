@@ -9,9 +9,9 @@ use crate::ip::{self, Header};
 use crate::quic::{PacketType, packet_types};
 
 const UDP_HEADER: usize = 8;
-/// Long-term rate of UDP in each direction on a limited path.
+/// Long-term rate of UDP in each direction with [`Behaviour::LimitUdp`].
 const LIMIT_BIT_PER_S: u64 = 1_000_000;
-/// Maximum burst of UDP on a limited path: ten full packets.
+/// Maximum burst of UDP with [`Behaviour::LimitUdp`]: ten full packets.
 const LIMIT_BURST_BYTES: u64 = 15_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Time from a flow's first datagram to the change of its client port ([`Behaviour::Rebind`]).
@@ -116,7 +116,7 @@ impl Datagrams {
         if passes { Passage::Forward(bytes) } else { Passage::Drop }
     }
 
-    /// Returns true if `DropLargeUdp` forwards a datagram. `begins`: if it has a client's Initial packet.
+    /// Returns true if `DropLargeUdp` forwards a datagram. `begins` is true for a client's Initial packet.
     fn passes_as_first(&mut self, flow: (u16, IpAddr), way: Way, begins: bool) -> bool {
         match self.initials.get_mut(&flow) {
             Some(answered) if way == Way::Down => {

@@ -24,7 +24,7 @@ pub enum Aqm {
     Drr,
 }
 
-/// A queue with active management. Its functions count drops in `stats`.
+/// A queue with active queue management (AQM). Its functions count dropped packets in `stats`.
 pub(super) trait ManagedQueue<P>: Send {
     /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;
@@ -36,13 +36,13 @@ pub(super) trait ManagedQueue<P>: Send {
     fn dequeue(&mut self, now: Nanos, stats: &mut Stats) -> Option<Packet<P>>;
 }
 
-/// A [`Stage`] that contains a managed queue.
+/// A [`Stage`] that keeps packets in a queue with active management until the wire is free.
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time from which the wire's next free time is computed: that of the last arrival or, after a later
-    /// release, 1 ns before that release. A trace's opportunity serves packets that arrived before it, so an
-    /// opportunity at the time of the release may still serve further packets that waited then.
+    /// The time from which the wire's next free time is computed: the last arrival, or 1 ns before a later
+    /// release. A trace's opportunity serves only packets that arrived before it. Because of the 1 ns, an
+    /// opportunity at the time of the release can also serve the packets that still wait.
     asked: Nanos,
 }
 

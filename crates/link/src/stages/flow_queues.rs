@@ -2,10 +2,10 @@
 //! Varghese, SIGCOMM 1995) with a tail-drop limit for each queue.
 //!
 //! Terms and steps follow section 4 of RFC 8290. Constants follow its section 5.2: 1024 queues, and a quantum
-//! of a full packet. A hash of protocol, addresses and ports selects the queue of a flow; the seed decides
-//! which flows share a queue. Addresses count by the order of their first packets: the client has another
-//! address in each load, which must not decide which flows share a queue. DRR has neither `CoDel` nor
-//! priority for new flows.
+//! of a full packet. A seeded hash of protocol, addresses and ports selects the queue of a flow. The hash
+//! uses the number of an address in the order of first packets, because the client has another address in
+//! each page load, which must not decide which flows share a queue. DRR has neither `CoDel` nor priority for
+//! new flows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ struct FlowQueue<P> {
 
 /// The queues of all flows, and the order in which they are served.
 pub(super) struct FlowQueues<P> {
-    /// True for FQ-CoDel, false for DRR.
+    /// True for FQ-CoDel, which manages the queues with `CoDel`; false for DRR.
     managed: bool,
     /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
@@ -123,7 +123,7 @@ impl<P: Datagram> ManagedQueue<P> for FlowQueues<P> {
     }
 }
 
-/// Hashes the packets of flows. Two flows with the same hash share a queue.
+/// Computes the hash that selects a packet's queue. Two flows with the same hash share a queue.
 struct FlowHash {
     seed: u64,
     /// The addresses so far, each with its number in the order of their first packets.

@@ -1,4 +1,4 @@
-//! Defines the configuration of a direction, with its limits, and creates the stages of a configuration.
+//! Defines the configuration of one direction of the link, and creates the stages that it requires.
 
 mod aqm;
 mod codel;
@@ -20,7 +20,7 @@ use crate::stage::{Datagram, Stage};
 use crate::stages::aqm::Managed;
 use crate::stages::flow_queues::FlowQueues;
 
-/// The configuration of a direction. The default forwards every packet at once.
+/// The configuration of one direction of the link. The default forwards every packet at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionConfig {
     /// One-way propagation delay.
@@ -43,8 +43,8 @@ pub struct DirectionConfig {
 }
 
 impl DirectionConfig {
-    /// Returns a copy with only the settings that a few probes can measure: the delay, the fixed rate and the
-    /// queue limit. A trace becomes an unlimited rate, because a probe may arrive at any point of the trace.
+    /// Returns a copy with only the settings that a few probe packets can measure: the delay, the fixed rate
+    /// and the queue limit. A trace becomes an unlimited rate, because probes may arrive at any point of it.
     #[must_use]
     pub fn measurable(&self) -> Self {
         let rate = match &self.rate {

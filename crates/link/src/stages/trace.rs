@@ -86,11 +86,10 @@ pub enum TraceError {
 /// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
-    /// Time and free bytes of the open opportunity: the one that the last packet used, or the next will use.
+    /// Time of the open opportunity: the last packet used it, or the next packet will use it.
     open_at: Nanos,
     open_bytes: u32,
-    /// The delivery opportunity after the one at `open_at`: the start of its repetition of the trace, and its
-    /// index in the trace.
+    /// Start of the repetition of the trace that has the opportunity after `open_at`, at index `next`.
     period_start: Nanos,
     next: usize,
 }
@@ -102,7 +101,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. If it is offered exactly at the open opportunity, it has waited for that, and uses it.
+    /// Sends a packet. A packet offered exactly at the open opportunity has waited for it, and may use it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);

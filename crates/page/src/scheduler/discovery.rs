@@ -8,10 +8,10 @@ use std::mem;
 use super::plan::{self, Plan};
 use crate::Nanos;
 
-/// The progress of one resource in a load.
+/// The progress of one resource in a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceState {
-    /// The load does not request the resource: the policy excludes its phase or the phase of an initiator.
+    /// The page load does not include the resource: the policy excludes its phase or an initiator's phase.
     NotSelected,
     /// The client does not know of the resource yet.
     Unknown,
@@ -38,9 +38,9 @@ pub(crate) struct Discovery {
     waiting_for_load_event: VecDeque<usize>,
     load_event: LoadEvent,
     started_at: Option<Nanos>,
-    /// Number of selected resources that have neither ended nor failed.
+    /// Number of resources to load that have neither ended nor failed.
     pending: usize,
-    /// Number of pending resources that the load event waits for.
+    /// Number of unfinished resources that the load event waits for.
     pending_before_load_event: usize,
     /// True if a resource that the load event waits for has failed.
     load_event_failed: bool,

@@ -1,4 +1,4 @@
-//! Schedules a load: decides from events and times which connections to open and which requests to send.
+//! Schedules a page load: decides from events and times which connections to open and which requests to send.
 
 mod discovery;
 mod event;
@@ -128,7 +128,7 @@ impl Scheduler {
         self.discovery.plt()
     }
 
-    /// Returns true when all selected resources have ended or failed, and the load event has passed.
+    /// Returns true when all resources to load have ended or failed, and the load event has passed.
     pub fn is_finished(&self) -> bool {
         self.discovery.is_finished()
     }

@@ -27,7 +27,7 @@ pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     frames
 }
 
-/// Returns the partition of each request of a browser. `frames` is the result of [`frames`].
+/// Returns a browser's partition for each request. `top` is as in [`frames`], whose result is `frames`.
 pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Partition> {
     let top_site = site(page.resources[top].url.host());
     let of = |(index, (resource, &document)): (usize, (&Resource, &usize))| {

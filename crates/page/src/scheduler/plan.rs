@@ -1,12 +1,12 @@
-//! Plans a load in advance: the resources that it requests, and the response bytes that reveal each one.
+//! Plans a page load in advance: the resources to request, and the response bytes that reveal each of them.
 
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
 
-/// The plan for loading one page under one policy.
+/// The plan for loading one page with the limits and the order of requests of one [`Policy`].
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The request for each resource; `None` for a resource that the load does not request.
+    /// The request for each resource; `None` for a resource that is not requested.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
     /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,
@@ -31,7 +31,7 @@ pub(crate) struct PlannedRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Child {
     pub(crate) at_bytes: Option<u64>,
-    /// Sort key of resources that the same byte reveals. Resources with equal keys are in the page's order.
+    /// Sort key of resources that the same byte reveals. Equal keys keep the order of the page.
     place: u64,
     pub(crate) resource: usize,
 }
@@ -112,7 +112,8 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     selected
 }
 
-/// Returns the indices of the root document and of the targets of its redirects, in order.
+/// Returns the indices of the root document and of the targets of its redirects, in order. `selected` is the
+/// result of [`selected`].
 pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {

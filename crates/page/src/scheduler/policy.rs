@@ -13,7 +13,7 @@ pub struct Policy {
     pub profile: Profile,
     /// Maximum number of parallel connections to one server.
     pub connections_per_host: usize,
-    /// Maximum number of parallel connections.
+    /// Maximum number of parallel connections to all servers.
     pub connections_total: usize,
     /// Limits for servers whose connections carry several requests at once. For all other servers,
     /// `connections_per_host` is the limit.

@@ -26,7 +26,7 @@ pub(crate) struct Pool {
     /// The request for each resource.
     requests: Vec<Request>,
     queued: usize,
-    /// One entry for each combination of server and partition.
+    /// One entry for each combination of a server and a partition (requests that may share connections).
     servers: Vec<Server>,
     /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
@@ -66,7 +66,7 @@ struct Server {
     fallback: Fallback,
 }
 
-/// State of a server's fallback ([`Policy::fallback_after`]).
+/// State of a server's fallback from HTTP/3 to TCP ([`Policy::fallback_after`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fallback {
     None,
@@ -177,12 +177,12 @@ impl Pool {
         }
     }
 
-    /// Returns the time at which [`Pool::advance`] must be called next; `None` if no backup is planned.
+    /// Returns the time at which [`Pool::advance`] must be called; `None` if no second connection is planned.
     pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.backups.values().min().copied()
     }
 
-    /// Opens the backup connections that are due. If the limits forbid a backup now, it is tried again.
+    /// Opens the planned second connections that are due. If the limits forbid one now, tries again later.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {
@@ -217,7 +217,7 @@ impl Pool {
         server.begun += 1;
     }
 
-    /// After a TCP handshake, cancels the server's planned backup connection, unless it is a fallback.
+    /// After a TCP handshake, cancels the planned second connection to the server, unless it is a fallback.
     pub(crate) fn connection_established(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Connecting {
             let server = self.connections[connection.0].server;
@@ -261,8 +261,8 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's open connections that are not secured: only its fallback connections if `fallback`
-    /// is true, otherwise only its other connections.
+    /// Yields the server's connections that are in use before their handshake is complete: only its fallback
+    /// connections if `fallback` is true, otherwise only its other connections.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -271,7 +271,7 @@ impl Pool {
         (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
     }
 
-    /// Closes the connections of [`Pool::unsecured`]. Returns the requests that they carried.
+    /// Closes the connections that [`Pool::unsecured`] yields. Returns the resources that they requested.
     fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
         let connections: Vec<_> = self.unsecured(server, fallback).collect();
         let mut carried = Vec::new();
@@ -285,9 +285,9 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the requests that fail: those on the connection that are not
-    /// retried, or the server's most urgent request if the connection was still connecting. No request fails
-    /// if another connection takes over.
+    /// Removes a lost connection. Returns the resources whose requests fail: those on the connection that are
+    /// not retried, or the server's most urgent request if the connection was still connecting. No request
+    /// fails if another connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -331,7 +331,8 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request whose response is complete. Returns false if the connection did not carry the request.
+    /// Ends a request whose response is complete, and sends further requests if the connection is
+    /// `reusable`. Returns false if the connection did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -350,6 +351,7 @@ impl Pool {
     }
 
     /// Ends a failed request and returns its resource; `None` if it is retried or was not on the connection.
+    /// If part of the response had arrived (`answered`), the request is not retried.
     pub(crate) fn response_failed(
         &mut self,
         now: Nanos,
@@ -365,8 +367,8 @@ impl Pool {
         self.retry_or_fail(now, retry, resource)
     }
 
-    /// Opens connections, for the most urgent request first, until each queued request has a connection in
-    /// progress or the limits are reached.
+    /// Opens connections, for the most urgent request first, until there is one for each queued request, or
+    /// the limits are reached.
     pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
             self.open_next(now, id);
@@ -400,7 +402,7 @@ impl Pool {
         }
     }
 
-    /// Records that a connection to the server is no longer connecting: its handshake ended, or it failed.
+    /// Records that a connection to the server is ready or failed, and no longer counts as connecting.
     fn connected(&mut self, id: ServerId) {
         let server = &mut self.servers[id.0];
         server.connecting -= 1;
@@ -409,7 +411,7 @@ impl Pool {
         }
     }
 
-    /// Returns the server's most urgent request for which no connection is in progress.
+    /// Returns the server's most urgent queued request for which no connection is being opened, if any.
     fn needs_connection(&self, id: ServerId) -> Option<&QueuedRequest> {
         let server = &self.servers[id.0];
         server.queue.iter().nth(server.connecting * server.limits.streams)

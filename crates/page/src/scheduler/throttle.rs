@@ -38,7 +38,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates the throttle of a load. `frames` has, for each resource, the document of its frame.
+    /// Creates the throttle of a page load. `frames` has, for each resource, the document of its frame.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {
@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Ends an admitted request. Starts and returns the frame's next waiting request whose server is not at
-    /// its limit; `None` if there is none, or if a redirect's target takes over the slot.
+    /// its limit; `None` if there is none, or if an `answered` redirect's target takes over the slot.
     pub(crate) fn ended(&mut self, resource: usize, answered: bool) -> Option<usize> {
         if answered && self.requests[resource].is_followed {
             return None;

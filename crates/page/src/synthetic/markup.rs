@@ -1,12 +1,12 @@
-//! Writes a reference to a resource as HTML, as a script call or as a stylesheet rule.
+//! Writes a reference, which starts the request of a resource, as HTML, a script call or a stylesheet rule.
 
 use std::fmt::Write as _;
 
 use super::reference::{InitiatorType, Reference};
 use crate::{Page, Phase, UrlRewrite};
 
-/// Further references, by index, that are written into the reference to their initiator, and whose requests
-/// start after the initiator's request.
+/// The references (by index) that are written as part of the reference to their initiator, because the body
+/// of the initiator cannot contain them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deferred {
     /// References whose requests start when the initiator's response has ended.
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
     pub(super) rewrite: UrlRewrite,
     pub(super) references: &'a [Reference],
     pub(super) deferred: Vec<Deferred>,
-    /// For each reference, true if its body has no room for a timer, so that the request starts too early.
+    /// For each reference, true if no body has room for a timer, so that the request starts too early.
     pub(super) early: Vec<bool>,
 }
 
@@ -34,8 +34,8 @@ impl Writer<'_> {
         if self.early[number] { 0 } else { self.references[number].delay_ms }
     }
 
-    /// Returns the reference as a plain HTML element; `None` if only a script can start the request. A
-    /// document with `runtime.js` loads stylesheets by script, because a `<link>` would block later scripts.
+    /// Returns the reference as a plain HTML element; `None` if only a script can start the request. With
+    /// `runtime.js` (`runtime`), a script loads stylesheets, because a `<link>` would block later scripts.
     pub(super) fn element(&self, number: usize, runtime: bool) -> Option<String> {
         let reference = &self.references[number];
         let Deferred { on_end, on_use } = &self.deferred[number];
@@ -77,7 +77,7 @@ impl Writer<'_> {
         images.len() + array.len() + ",".len()
     }
 
-    /// Returns a reference's URLs as `<img>` elements, for parsers without scripts, and the rest as an array.
+    /// Returns a reference's URLs as `<img>` elements, for parsers without scripts, and its JavaScript array.
     fn parts(&self, number: usize) -> (String, String) {
         let mut images = String::new();
         let array = self.array(number, &mut |url| {
@@ -133,7 +133,8 @@ impl Writer<'_> {
         list(&array)
     }
 
-    /// Returns the array with which `runtime.js` makes an element use an image or font of a stylesheet.
+    /// Returns the JavaScript array with which `runtime.js` makes an element use a stylesheet's image or
+    /// font.
     fn use_of(&self, number: usize) -> String {
         let reference = &self.references[number];
         let mut text = format!(

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Page, Policy, ResourceType, UrlRewrite};
 
-/// The way in which a document gets `runtime.js`, which starts the requests that no element can start.
+/// The source of the script `runtime.js`, which starts the requests that no HTML element can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runtime {
     /// The script is in the bodies that need it and have room for it.
@@ -46,7 +46,7 @@ pub struct SyntheticPage {
     pub responses: Vec<SyntheticResponse>,
     /// For each resource, true if a browser requests it.
     pub requested: Vec<bool>,
-    /// Resources that a browser loads differently from the page.
+    /// The resources that a browser cannot load as the page lists them.
     pub gaps: FidelityGaps,
     /// Lists of references that do not fit into their bodies. A body contains only the index of its list, and
     /// the driver's script starts the requests.
@@ -70,7 +70,7 @@ pub struct SyntheticResponse {
     pub processing_ns: Nanos,
 }
 
-/// The indices of resources that a browser loads differently from the page.
+/// The indices of resources that a browser cannot load as the page lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FidelityGaps {

@@ -1,11 +1,11 @@
-//! Assigns references to bodies, and writes the bodies with their references.
+//! Assigns references (elements and calls that start requests) to bodies, and writes the bodies.
 //!
-//! The body of a resource's initiator holds the reference to the resource if the body has room. Otherwise the
-//! reference is deferred: it becomes part of the reference to the initiator, and its request starts when the
-//! initiator's response has ended. Resources are placed from the last to the first, because the text of a
+//! The body of a resource's initiator contains the reference to the resource if the body has room. Otherwise
+//! the reference is deferred: it becomes part of the reference to the initiator, and its request starts when
+//! the initiator's response has ended. Resources are placed from the last to the first, because the text of a
 //! reference includes all references that were deferred and became part of it.
 //!
-//! If the browser's driver injects `runtime.js`, the driver can hold references too. A body without room for
+//! If the browser's driver injects `runtime.js`, the driver can keep references too. A body without room for
 //! its references then contains only the number of one of the driver's lists.
 
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ const NO_ICON: &str = "<link rel=icon href=data:,>";
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
-    /// Bodies that hold references, by resource.
+    /// Bodies that contain references, by the index of their resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
-    /// Lists of references that the driver holds. Bodies refer to the lists by index.
+    /// Lists of references that the browser's driver keeps. Bodies refer to the lists by index.
     pub(super) lists: Vec<String>,
 }
 
@@ -39,17 +39,17 @@ struct Placer<'a> {
     writer: Writer<'a>,
     /// For each reference, the references that its response starts and that are not placed yet.
     children: Vec<Vec<usize>>,
-    /// Nesting depth of the deferred references that are written into the reference.
+    /// Depth to which deferred references are nested in each reference.
     depth: Vec<usize>,
-    /// References that the body of the reference's last resource holds.
+    /// For each reference, the references that its resource's body contains.
     held: Vec<Vec<usize>>,
     /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
-    /// True if the document holds `runtime.js`, or gets the script from the browser's driver.
+    /// True if the document contains `runtime.js`, or gets the script from the browser's driver.
     carries_runtime: Vec<bool>,
     /// Script element with `runtime.js`; empty if the driver injects the script.
     runtime: String,
-    /// True if the browser's driver injects `runtime.js`, and holds the references that fit into no body.
+    /// True if the browser's driver injects `runtime.js`, and keeps the references that fit into no body.
     injected: bool,
     lists: Vec<String>,
     relocated: Vec<usize>,
@@ -100,13 +100,13 @@ impl<'a> Placer<'a> {
         self.writer.references
     }
 
-    /// Returns the body size of the reference's last resource, in bytes.
+    /// Returns the size in bytes of the body that the browser gets for a reference, after redirects.
     fn room(&self, number: usize) -> usize {
         self.writer.page.resources[self.references()[number].last].body_bytes.try_into().unwrap_or(usize::MAX)
     }
 
-    /// Chooses the documents that hold `runtime.js`: documents with a reference that needs a script, and
-    /// documents that enclose a document too small for its references.
+    /// Chooses the documents that contain `runtime.js`: documents with a reference that needs a script, and
+    /// documents with a frame that is too small for its references.
     fn choose_runtime_carriers(&mut self) {
         let references = self.references();
         for (number, one) in
@@ -135,9 +135,9 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Decides that a document holds `runtime.js`: `document` itself if it has room for the script next to
-    /// its own references, otherwise the nearest enclosing document with room, which then starts the
-    /// references that the inner document cannot hold. If no document has room, none gets the script.
+    /// Adds `runtime.js` to a document: to `document` if it has room for the script and its references,
+    /// otherwise to the nearest enclosing document with room, which then starts the references that the inner
+    /// document cannot contain. If no document has room, none gets the script.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -157,7 +157,7 @@ impl<'a> Placer<'a> {
         element.unwrap_or_else(|| self.writer.template(&[child])).len()
     }
 
-    /// Writes the body of the reference's last resource, and defers the references that do not fit into it.
+    /// Writes the body that the browser gets for a reference, and defers the references that do not fit.
     fn place(&mut self, number: usize) {
         let mut children = std::mem::take(&mut self.children[number]);
         let references = self.references();
@@ -236,7 +236,7 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Moves the references into lists that the driver holds, one list for each byte offset, and writes the
+    /// Moves the references into lists of the browser's driver, one list for each byte offset, and writes the
     /// numbers of the lists into the document. If room is short, joins the last lists into one, whose number
     /// is at the document's end. If there is no room for any number, returns all references.
     fn list_in_document(

@@ -22,7 +22,7 @@ pub(super) enum InitiatorType {
     FetchedImage = 7,
 }
 
-/// A resource type whose body can hold references.
+/// A resource type whose body can contain references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Container {
     Document,
@@ -40,7 +40,7 @@ pub(super) struct Reference {
     /// All resources from the first to the last: redirects, preflights and their targets.
     pub(super) chain: Vec<usize>,
     pub(super) initiator_type: InitiatorType,
-    /// Type of the last resource's body if it can hold references; `None` if it cannot, such as an image.
+    /// Type of the last resource if its body can contain references; `None` if not, such as for an image.
     pub(super) container: Option<Container>,
     /// Index of the reference whose response starts this request; `None` for the root document.
     pub(super) parent: Option<usize>,
@@ -53,7 +53,7 @@ pub(super) struct Reference {
     pub(super) request_body_bytes: u64,
     /// True if the browser sends a CORS preflight, which is part of the chain.
     pub(super) preflight: bool,
-    /// Index of the reference to the document in which the request starts; for the root document, its own.
+    /// Index of the reference to the document in which the request starts; 0 for the root document itself.
     pub(super) document: usize,
 }
 

@@ -1,5 +1,5 @@
-//! HTTP/2 for the origins and the loader: the `h2` crate, with flow-control windows that never limit the
-//! rate, and responses in the order of their priorities.
+//! HTTP/2 for the origin servers and the page loader: the `h2` crate, with flow-control windows that never
+//! limit the rate, and responses in the order of their priorities.
 
 pub mod cork;
 pub mod frame_counters;

@@ -1,5 +1,5 @@
-//! HTTP/3 for the origins and the loader: the `h3` crate on QUIC streams that count their frames and
-//! implement the priorities of RFC 9218.
+//! HTTP/3 for the origin servers and the page loader: the `h3` crate on QUIC streams that count their frames
+//! and implement the priorities of RFC 9218.
 
 mod frames;
 mod streams;

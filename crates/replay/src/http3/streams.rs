@@ -97,7 +97,7 @@ impl StreamTable {
 
 type Pending<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>>;
 
-/// Polls a pending call on the connection. If none is pending, starts the call first.
+/// Polls the call that is pending on the connection. If none is pending, starts one with `call` first.
 fn poll_pending<T, F>(
     pending: &mut Pending<T>,
     connection: &quinn::Connection,
@@ -167,7 +167,7 @@ impl Quic {
     }
 }
 
-/// Returns once early data is accepted. Waits forever if it is rejected.
+/// Waits until the server accepts early data. Never returns if the server rejects it.
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;

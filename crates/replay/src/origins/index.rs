@@ -77,8 +77,8 @@ impl Index {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }
 
-    /// Returns the resource of a request: the one named by [`RESOURCE_HEADER`], or else the nearest, if any.
-    /// If several are equally near, successive requests get one after another, and later requests the last.
+    /// Returns the resource with which to answer a request: by [`RESOURCE_HEADER`], or else the most similar;
+    /// `None` if there is none. Repeated requests get equally similar resources in turn, and then the last.
     pub(super) fn find(&self, origin: SocketAddr, request: &Parts) -> Option<Found> {
         let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
         let (path, query) = split(target);

@@ -1,5 +1,5 @@
-//! Runs the origins: for each port one listener for all hosts, and a QUIC endpoint if a host speaks HTTP/3.
-//! The destination address of a connection identifies the host.
+//! Runs the origin servers: for each port, one listener for all hosts, and a QUIC endpoint if a host uses
+//! HTTP/3. The destination address of a connection identifies the host.
 
 mod http1;
 mod http2;
@@ -50,21 +50,21 @@ const TLS_HANDSHAKE: &[u8] = &[22];
 /// Start of HTTP/2's connection preface (RFC 9113 section 3.4). No HTTP/1.1 request starts with these bytes.
 const HTTP2_PREFACE: &[u8] = b"PRI ";
 
-/// The state that all connections of the origins share.
+/// The state that all connections of the origin servers share.
 struct Shared {
     site: Site,
     index: Index,
     sockets: Arc<SocketTable>,
     quic: Arc<QuicTable>,
     log: OriginLog,
-    /// For each address of a single-threaded origin, the lock that a connection holds while it is served.
-    /// Empty if origins serve all connections at once.
+    /// For each address of a single-threaded origin, the lock that a connection has while it is served. Empty
+    /// if origins serve all connections at once.
     turns: BTreeMap<IpAddr, tokio::sync::Mutex<()>>,
-    /// Set if the current load uses TLS.
+    /// True if the origins use TLS in the current load.
     encrypted: AtomicBool,
-    /// The limit on how clients may begin later connections (see [`with_session_limit`]).
+    /// The most that clients may do with new tickets: nothing, resume, or send early data.
     later: Mutex<SessionStart>,
-    /// True during a visit before the measured load.
+    /// True during an earlier visit, in which clients get tickets before the measured load.
     visit: AtomicBool,
 }
 
@@ -121,12 +121,12 @@ impl Origins {
         Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the origins' sockets.
+    /// Returns the origins' TCP sockets, with the last `TCP_INFO` of each.
     pub fn sockets(&self) -> &Arc<SocketTable> {
         &self.shared.sockets
     }
 
-    /// Returns the origins' QUIC connections.
+    /// Returns the origins' QUIC connections, with the packets of each.
     pub fn quic(&self) -> &QuicTable {
         &self.shared.quic
     }
@@ -137,9 +137,9 @@ impl Origins {
     }
 
     /// Begins a load, or with `visit` a visit before the measured load: clears the log and the counts of how
-    /// often each resource was found. With `encrypted`, the origins use TLS from now on. `later` limits how
-    /// clients may begin later connections (see [`with_session_limit`]). During a visit, requests are only
-    /// answered after the handshake, so that a client that has the response also has its tickets.
+    /// often each resource was found. With `encrypted`, the origins use TLS from now on. `later` limits the
+    /// use of new session tickets (see [`with_session_limit`]). During a visit, requests are only answered
+    /// after the handshake, so that a client that has the response also has its tickets.
     pub fn begin(&self, encrypted: bool, later: SessionStart, visit: bool) {
         self.shared.visit.store(visit, Ordering::Relaxed);
         self.shared.log.clear();
@@ -168,7 +168,7 @@ impl Drop for Origins {
     }
 }
 
-/// The socket of the resolver.
+/// The DNS resolver's socket: UDP, or TCP for queries over TCP, TLS or HTTPS.
 enum NamesSocket {
     Udp(UdpSocket),
     Tcp(TcpListener),
@@ -379,7 +379,7 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
-    /// Returns the resolver if `address` is its address.
+    /// Returns the DNS resolver if it listens on `address`, and otherwise `None`.
     fn resolver_at(&self, address: SocketAddr) -> Option<&Names> {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
@@ -417,7 +417,7 @@ impl Shared {
         (response, Arrived { four_tuple, resource, url, at_ns, due_ns, status })
     }
 
-    /// Returns the resources of the current load.
+    /// Returns the resources as the origins serve them in the current load: over TLS or in cleartext.
     fn resources(&self) -> &[ServedResource] {
         match &self.site.tls {
             Some(tls) if self.encrypted.load(Ordering::Relaxed) => &tls.resources,

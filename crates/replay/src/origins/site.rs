@@ -26,7 +26,7 @@ use crate::tls::{Security, SessionStart, Sessions, with_session_limit};
 /// The request header with which clients select one of several resources with the same URL, by its index.
 pub const RESOURCE_HEADER: &str = "x-resource";
 
-/// The configuration of the origins of a world, and the resources that they serve.
+/// The configuration of an emulated network's origin servers, and the resources that they serve.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Site {
@@ -46,7 +46,7 @@ pub struct Site {
     /// The HTTP version of each host. Clients select it by ALPN over TLS, and with prior knowledge in
     /// cleartext (RFC 9113 section 3.3).
     pub versions: BTreeMap<IpAddr, HttpVersion>,
-    /// The TLS settings, if any load uses TLS.
+    /// The TLS settings; `None` if no load uses TLS.
     pub tls: Option<TlsSite>,
     /// True to answer with the most similar resource if port or query differ, or the URL is an alternative.
     pub nearest: bool,
@@ -68,7 +68,7 @@ pub struct TlsSite {
     pub security: Security,
     /// The sessions that clients can resume.
     pub sessions: Arc<Sessions>,
-    /// The QUIC settings, if a host speaks HTTP/3.
+    /// The QUIC settings; `None` if no host uses HTTP/3.
     pub quic: Option<quic::Settings>,
 }
 
@@ -89,7 +89,7 @@ pub struct ServedResource {
     pub port: u16,
     /// The request method.
     pub method: String,
-    /// Path and query as the page has them.
+    /// Path and query as the page lists them.
     pub target: String,
     /// Path and query as browsers normalize them.
     pub normalized_target: String,
@@ -102,7 +102,7 @@ pub struct ServedResource {
     /// The recorded header fields, sent unchanged except for fields about caching, CORS and the connection;
     /// `None` for a generated head.
     pub head: Option<HeaderMap>,
-    /// Location of a redirect.
+    /// The `Location` header of a redirect; `None` without a redirect.
     pub location: Option<String>,
     /// Size of a generated head in bytes. The head is longer if its mandatory fields need more.
     pub header_bytes: u32,

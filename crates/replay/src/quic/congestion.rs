@@ -135,7 +135,7 @@ mod tests {
     const INITIAL_WINDOW: u64 = 12_000;
     const PROBES_BYTES: u64 = PROBES * DATAGRAM_BYTES as u64 + 1;
 
-    /// Returns a controller with a full window, the cell that ends its handshake, and the time.
+    /// Returns a controller with a full window, the value to set when its handshake ends, and the time.
     fn full() -> (Box<dyn Controller>, Arc<OnceLock<u64>>, Instant) {
         let mut cubic = CubicConfig::default();
         cubic.initial_window(INITIAL_WINDOW);

@@ -1,5 +1,5 @@
-//! Configures and runs QUIC (quinn) for origins and loader, with TCP's initial window, HTTP/2's flow-control
-//! windows, and datagrams of one size. Counts packets and bytes of each connection as evidence.
+//! Configures and runs QUIC (quinn) for origin servers and page loader, with TCP's initial window, HTTP/2's
+//! flow-control windows, and datagrams of one size. Counts packets and bytes of each connection as evidence.
 
 mod client;
 mod congestion;

@@ -35,9 +35,9 @@ struct Reactor {
     /// Wakers by the timer's deadline on the monotonic clock, and the timer's number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
-    /// `None` if file descriptors are exhausted. The load then fails for other reasons.
+    /// The kernel timer; `None` before its first use, and if file descriptors are exhausted.
     alarm: Option<Alarm>,
-    /// Time at which the alarm goes off.
+    /// Time at which the alarm goes off; `None` if it is not set.
     armed_ns: Option<u64>,
 }
 

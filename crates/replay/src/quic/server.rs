@@ -135,7 +135,8 @@ pub(crate) async fn accept(
 }
 
 impl Accepted {
-    /// Returns a function that describes the handshake, given the early data read and if it is complete.
+    /// Returns a function that describes the handshake. Its arguments are the number of early data bytes that
+    /// were read, and true if the handshake is complete.
     pub(crate) fn handshake_reporter(
         &self,
     ) -> impl Fn(u64, bool) -> Handshake + Send + Sync + Clone + 'static {

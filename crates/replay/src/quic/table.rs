@@ -1,4 +1,4 @@
-//! Stores the QUIC connections of one end by four-tuple: handles of open ones, and the evidence of all.
+//! Stores one end's QUIC connections by four-tuple: handles of open ones, and counts of all packets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ pub struct QuicEvidence {
     pub rtt_us: u64,
 }
 
-/// The QUIC connections of one end of the world.
+/// The QUIC connections of one end (client or origins) of the emulated network.
 #[derive(Debug, Default)]
 pub struct QuicTable(WatchCell<Connections>);
 
@@ -81,7 +81,7 @@ impl QuicTable {
         self.0.with(|connections| connections.seen.get(&four_tuple).copied().unwrap_or_default())
     }
 
-    /// Returns the evidence of every connection since the last call of [`QuicTable::forget`].
+    /// Returns packets, bytes and RTT of every connection since the last call of [`QuicTable::forget`].
     pub fn evidence(&self) -> BTreeMap<FourTuple, QuicEvidence> {
         self.0.with(|connections| {
             let mut evidence = connections.seen.clone();
@@ -105,7 +105,7 @@ impl QuicTable {
         self.0.wait_until(timeout, |connections| connections.open.is_empty())
     }
 
-    /// Forgets the evidence of all connections so far.
+    /// Forgets the packets, bytes and RTTs of all connections so far.
     pub fn forget(&self) {
         self.0.with(|connections| connections.seen.clear());
     }

@@ -1,4 +1,5 @@
-//! Issues a world's certificates: clients trust the root, and the intermediate signs those of the origins.
+//! Issues the certificates of an emulated network. Clients trust the root, the root signs the intermediate,
+//! and the intermediate signs the origins' certificates.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -32,7 +33,7 @@ const FILLER_TEXT: &[u8] =
 /// Maximum corrections of the filler's length, which are needed because DER encodes lengths in several sizes.
 const CORRECTIONS: usize = 4;
 
-/// A certificate authority with new keys in each world. Its certificates always have the same sizes.
+/// A certificate authority with new keys for each emulated network, but certificates of fixed sizes.
 pub struct Authority {
     now: OffsetDateTime,
     root: Certificate,
@@ -141,7 +142,7 @@ impl Authority {
     }
 }
 
-/// Returns the first `bytes` bytes of the filler, which are the same in each load.
+/// Returns the first `bytes` bytes of the certificates' filler, which are the same in each run.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()

@@ -1,5 +1,5 @@
-//! Configures TLS (rustls) for the origins and the loader, with certificates of the world's authority. All
-//! messages have the same sizes in each load.
+//! Configures TLS (rustls) for the origin servers and the built-in page loader, with certificates of the
+//! emulated network's authority. All messages have the same sizes in each page load.
 
 mod authority;
 mod ech;
@@ -45,15 +45,15 @@ pub enum Error {
     Tls(#[from] rustls::Error),
 }
 
-/// TLS settings of a job.
+/// The TLS settings of the origin servers and the page loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The newest version that the origins support. The loader offers 1.3 and 1.2.
+    /// The newest version that the origin servers support. The page loader offers 1.3 and 1.2.
     pub version: Version,
-    /// The key shares in the loader's `ClientHello`.
+    /// The key shares in the page loader's `ClientHello`.
     pub key_share: KeyShare,
-    /// The way in which the connections of a load begin.
+    /// The use of session tickets from an earlier visit by the connections of a page load.
     pub session: SessionStart,
     /// Number of session tickets that an origin sends on each connection (RFC 8446 section 4.6.1).
     pub tickets: u8,
@@ -71,7 +71,7 @@ pub struct Settings {
     pub chain_bytes: u16,
     /// The compression of certificates that both ends support (RFC 8879).
     pub certificate_compression: CertificateCompression,
-    /// The loader's use of Encrypted `ClientHello`.
+    /// The page loader's use of Encrypted `ClientHello`.
     pub ech: Ech,
     /// The URLs that are served over TLS, in loads that use TLS.
     pub security: Security,
@@ -97,7 +97,7 @@ impl Default for Settings {
     }
 }
 
-/// The way in which the connections of a load begin.
+/// The use of session tickets from an earlier visit by the connections of a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStart {
@@ -171,7 +171,7 @@ pub enum KeyShare {
     Secp256r1,
 }
 
-/// A kind of certificates, from which a job's author derives `chain_bytes`. Origins always sign with ECDSA.
+/// A kind of certificates that determines `chain_bytes` in jobs. Origins always sign with ECDSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -206,7 +206,7 @@ impl CertificateCompression {
         }
     }
 
-    /// Returns the algorithms that a client offers for decompression.
+    /// Returns the algorithms with which a client offers to decompress certificates.
     pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
         match self {
             Self::None => vec![],
@@ -277,9 +277,9 @@ pub fn server(
     Ok(config)
 }
 
-/// Returns `config` with a limit on how clients may begin later connections. Unless `later` is
-/// [`SessionStart::Early`], early data is rejected and tickets do not allow it. With [`SessionStart::None`],
-/// there are no tickets.
+/// Returns `config` with a limit on what clients may do with the tickets that they get. Unless `later` is
+/// [`SessionStart::Early`], early data is rejected, and tickets do not permit early data. With
+/// [`SessionStart::None`], the origin sends no tickets.
 pub fn with_session_limit(config: &ServerConfig, later: SessionStart) -> ServerConfig {
     let mut config = config.clone();
     if later != SessionStart::Early {

@@ -1,5 +1,5 @@
 //! Defines TLS sessions: their parameters, the store from which servers resume them, the clock with which
-//! clients compute the age of tickets, and the secrets for Wireshark.
+//! clients compute the age of tickets, and the log of secrets with which Wireshark decrypts them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -84,7 +84,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets the clock ahead by `by`, in whole seconds, in addition to earlier calls.
+    /// Sets the clock ahead by `by`, without fractions of a second, in addition to earlier calls.
     pub fn advance(&self, by: Duration) {
         self.ahead_s.fetch_add(by.as_secs(), Ordering::Relaxed);
     }

@@ -1,1 +1,1 @@
-"""Build, list and remove the virtual engine's kernels."""
+"""Build, list and remove kernels of the virtual engine, which loads pages in virtual time."""

@@ -1,7 +1,7 @@
 """Download a package of Linux's source with apt, without root.
 
-The archives are those in this machine's apt sources, and their suites for newer releases. The package lists
-and the cache are separate from the machine's."""
+The searched archives are those in this machine's apt sources, also with their suites for newer releases. The
+package lists and the downloads are kept in a separate folder, so that the system's apt does not change."""
 
 import os
 import platform
@@ -61,7 +61,7 @@ class AptArchive:
 
 
 def machine_archives(apt: Path = APT) -> list[AptArchive]:
-    """Return the archives with a component `main` that apt uses on this machine, without duplicates."""
+    """Return the archives with a component `main` in apt's configuration folder `apt`, without duplicates."""
     found: dict[AptArchive, None] = {}
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         try:
@@ -84,10 +84,10 @@ def codename() -> str:
 
 
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
-    """Return the archives to search in each round for a new enough kernel. `release` is a code name.
+    """Return lists of archives to search one after another, until a list has a new enough kernel source.
 
-    The first round has the backports for this release and newer ones: short lists with the newest kernels.
-    The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
+    The first list has the backports for `release` (a code name) and newer releases: few packages, the newest
+    kernels. The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]

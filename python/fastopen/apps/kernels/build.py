@@ -1,4 +1,4 @@
-"""Build and install a kernel, or reuse an installed kernel that was built from the same inputs."""
+"""Build and install a kernel, or reuse an installed kernel with the same source, options and patches."""
 
 import contextlib
 import errno
@@ -58,8 +58,8 @@ LOG: Final = "build.log"
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the build, such as "compiling", with the number of compiled files: `done` of about `total`,
-    which is 0 if unknown."""
+    """A stage of the build for the progress line: `name` and `detail`, such as "compiling" and "Linux 6.12".
+    `done` of about `total` files are compiled; `total` is 0 in stages that compile nothing."""
 
     name: str
     detail: str = ""
@@ -71,7 +71,7 @@ Watcher = Callable[[Stage], None]
 
 
 def check_processor() -> None:
-    """Raise MachineError if the virtual engine's kernel cannot run on this machine."""
+    """Raise MachineError unless this machine runs Linux on x86-64, as the virtual engine's kernel needs."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         raise MachineError(
             f"the virtual engine needs Linux on x86-64; this is {sys.platform} on {platform.machine()}",
@@ -114,10 +114,11 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The kernel to build: from `source`, or else from apt, of a `series` such as `6.12` or the newest.
+    """The source of a kernel and the options of its build. Without `source` (a path), apt provides the newest
+    Linux, or the newest of a `series` such as `6.12`. `jobs`: parallel compilers; None for one per core.
 
-    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts any installed kernel that has
-    this fastopen's options and patches."""
+    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts an installed kernel of any
+    version, if this version of fastopen has the same kernel options and patches."""
 
     source: Path | None = None
     series: str | None = None
@@ -135,9 +136,10 @@ class Built:
 
 
 def build_kernel(request: BuildRequest, watch: Watcher) -> Built:
-    """Build, test and install a kernel, or return an installed kernel that was built from the same inputs.
+    """Build, test and install a kernel, or return an installed one with the same source, options and patches.
 
-    Raises InputError for an unusable source, and MachineError if this machine cannot build a kernel."""
+    Call `watch` at each stage. Raises InputError for an unusable source, and MachineError if this machine
+    cannot build a kernel."""
     recipe = read_recipe()
     check_processor()
     there = next((kernel for kernel in installed() if is_built_from(kernel, recipe)), None)
@@ -243,7 +245,7 @@ def _manifest(
 
 
 def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    """Install the built program and its manifest in the user's cache, replacing a kernel with its name."""
+    """Install the built program and its manifest in the user's cache. Replace a kernel of the same name."""
     ready = job.work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)
@@ -259,7 +261,7 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 
 def _why(program: str, log: Path) -> tuple[str, str]:
-    """Return the error message and the remedy for a failed build, from the errors in its log."""
+    """Return the error message and the remedy for a build that failed in `program`, from errors in `log`."""
     if b"No space left on device" in log.read_bytes():
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
     message = f"the kernel's build failed in {Path(program).name}: {errors_in(log)}"

@@ -73,8 +73,9 @@ FILES_ABOUT: Final = 650
 
 
 def prepare_names(tree: Path) -> bool:
-    """Change the makefile so that it defines the macros OWN_NAMES only after the first header. Return False,
-    without a change, if the makefile is not as expected. Call this before anything is compiled."""
+    """Change the makefile so that it defines macros with the compiled file's name after the first header, as
+    gcc would otherwise ignore the precompiled header. Return False, without a change, if the makefile is not
+    as expected. Call this before anything is compiled."""
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
     text = (tree / FLAGS).read_text(encoding="utf-8")
@@ -94,7 +95,7 @@ def prepare_names(tree: Path) -> bool:
 def precompile(
     tree: Path, recipe: Recipe, make: Command, environment: Mapping[str, str], log: IO[bytes]
 ) -> bool:
-    """Compile `kernel/headers.h` with the flags of most files. Return False if this fails."""
+    """Precompile the header `kernel/headers.h` with the flags of most files. Return False if this fails."""
     target = tree / f"{FIRST}.gch"
     headers = tree / "fastopen-headers.h"
     shutil.copyfile(recipe.headers, headers)
@@ -118,7 +119,7 @@ def empty_precompiled(tree: Path) -> None:
 
 
 def _flags(tree: Path) -> list[str]:
-    """Return the command line that compiled SAMPLE, without the parts that only this file needs."""
+    """Return the compiler and the flags with which make compiled SAMPLE, without flags for this file only."""
     noted = (tree / SAMPLE.parent / f".{SAMPLE.name}.cmd").read_text(encoding="utf-8")
     command = shlex.split(noted.split("\n", 1)[0].split(":=", 1)[1].split(";")[0])
     own = ("-Wp,-MMD", "-DFASTOPEN_")
@@ -198,7 +199,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Change the makefile to add $(FASTOPEN_COLD) to the flags of the files in COLD or outside HOT."""
+    """Change the makefile so that it adds $(FASTOPEN_COLD), such as -O1, to the flags of files that hardly
+    run in page loads: the files in COLD, and all files outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

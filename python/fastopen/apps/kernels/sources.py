@@ -40,7 +40,8 @@ class KernelSource:
 
     def unpack(self, work: Path, tree: Path, unused: Path, log: IO[bytes]) -> None:
         """Unpack the source into the folder `tree`, without files that match a pattern in the file `unused`.
-        Raises StepFailedError if a program fails, and MachineError if the download fails."""
+        Afterwards, delete a source downloaded into `work`. Raises StepFailedError if a program fails, and
+        MachineError if the download fails."""
         path = self.fetch()
         extract: list[str | Path] = ["tar", "-x", "-C", tree, "--strip-components=1", "--no-same-owner"]
         extract += ["--wildcards", f"--exclude-from={unused}"]

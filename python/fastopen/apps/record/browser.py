@@ -52,8 +52,8 @@ class Recorder(Closing):
     ) -> None:
         """Start the browser with additional `arguments`. With `insecure`, it accepts any certificate.
 
-        With `netlog`, the browser writes bodies into this file until it ends, and `Loaded` has a screenshot
-        but no bodies."""
+        With `netlog`, the browser logs bodies into this file until it ends, and `record` returns a screenshot
+        but no bodies. Raises MachineError if the browser does not start."""
         try:
             from playwright.sync_api import sync_playwright
         except ImportError:
@@ -175,7 +175,7 @@ def _why_it_ended(message: str) -> str:
 
 
 def missing_handshakes_ms(exchanges: Iterable[NetworkExchange]) -> dict[str, float]:
-    """Measure a TCP handshake with each host for which none was recorded. Map hosts to times in ms."""
+    """Measure TCP handshakes with the hosts that have none in `exchanges`. Return the times in ms by host."""
     seen: set[str] = set()
     addresses: dict[str, tuple[str, int]] = {}
     for exchange in exchanges:

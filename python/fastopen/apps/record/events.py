@@ -35,7 +35,7 @@ class NetworkExchange:
     """The reason for a failure, such as `net::ERR_ABORTED`; None if the request did not fail."""
     redirected: bool = False
     body: tuple[str, bool] | None = None
-    """The body as the browser returns it, and True if it is base64."""
+    """The decoded body, and True if it is base64; None if the browser does not return the body."""
     on_the_wire: bool = False
     """True if the browser's network stack reports the header fields."""
     sent: Mapping[str, str] | None = None

@@ -103,7 +103,7 @@ def _entry(exchange: NetworkExchange, page: str) -> dict[str, Any]:
 
 
 def _timings(exchange: NetworkExchange) -> dict[str, float]:
-    """Return the parts of the entry's time in ms; -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
+    """Return the `timings` of a HAR entry in ms; -1 if not applicable. `connect` includes TLS (HAR 1.2)."""
     asked_s, ended_s = exchange.asked["timestamp"], exchange.ended
     timing = (exchange.response or {}).get("timing")
     whole = 0.0 if ended_s is None else max(0.0, (ended_s - asked_s) * 1000)

@@ -1,1 +1,1 @@
-"""Benchmark servers: run transactions at fixed rates or from fixed numbers of clients, and measure them."""
+"""Benchmark servers with transactions (connections with one request), at fixed rates or by fixed clients."""

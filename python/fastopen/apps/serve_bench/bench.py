@@ -1,6 +1,6 @@
-"""Read the settings of a server benchmark, and create its cells and the jobs that run its transactions.
+"""Read the settings of a server benchmark, and create the jobs that run its transactions.
 
-Options of the command and keys of TOML files have the same names."""
+A cell is one combination of settings. Options of the command and keys of TOML files have the same names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def _by(parse: Callable[[str], Any]) -> BeforeValidator:
 
 
 def _flood(value: object) -> object:
-    """Parse `none`, or the kind of a flood's SYNs and their number per second: `valid:2000`."""
+    """Parse a SYN flood: `none`, or the kind of SYNs and their number per second, such as `valid:2000`."""
     if not isinstance(value, str):
         return value
     if value == "none":
@@ -99,7 +99,7 @@ class Bench(BaseModel):
     notes: tuple[str, ...] = ()
     """Notes for readers of the results."""
     published: dict[ArmName, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """Published responses per second, by arm, to print next to the measured ones."""
+    """Published responses per second, by arm (use of TFO), to print next to the measured responses."""
     arms: Listed[ArmName] = get_args(ArmName)
     rates: Counts = ()
     clients: Counts = ()
@@ -137,8 +137,8 @@ def packaged_benches() -> dict[str, Path]:
 
 
 def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
-    """Read a packaged benchmark or a TOML file; None: the defaults. Values in `changes` other than None
-    replace its settings. Raises InputError for an unknown benchmark or an invalid value."""
+    """Read a packaged benchmark or a TOML file, or take the defaults for None. Values in `changes` other than
+    None replace the settings. Raises InputError for an unknown benchmark or an invalid value."""
     data: dict[str, Any] = {}
     place = ""
     if name_or_path is not None:
@@ -161,8 +161,8 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return the error with option names as its place, if all keys in its place were given as options. For an
-    unknown key, suggest a similar one."""
+    """Return an error about keys as an error about options, if all its keys were given as options (`given`).
+    For an unknown key in a file, suggest a similar key."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))
@@ -173,7 +173,7 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class BenchCell:
-    """An arm with one rate or number of clients, and one value of each factor."""
+    """One combination of a benchmark's settings. `arm`: without TFO, or with TFO and cold or warm cookies."""
 
     arm: ArmName
     arrivals: Arrivals
@@ -186,7 +186,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Map the names of all factors, except the arm, to their values."""
+        """Map the names of all settings, except the arm, to their values as text: `load` to `300/s`."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),
@@ -197,7 +197,7 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return the cells in the order of the result's rows. Only the warm arm has cells with a new key."""
+    """Return the settings' combinations, in the order of rows. Only the arm `warm` gets a new cookie key."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
@@ -213,8 +213,9 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each cell in each of `repeats` rounds. If there are several rounds, the cells of each
-    are shuffled. A job's id is `CELL#ROUND`: the index of the cell and the number of the round."""
+    """Yield a job for each cell in each of `repeats` rounds, shuffled if there are several rounds. A job's id
+    is `CELL#ROUND`: the index of the cell and the number of the round. `server`: the command of an external
+    server; None for the built-in server. `server_listen`: give its listeners a TFO queue."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

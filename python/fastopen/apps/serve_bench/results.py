@@ -1,4 +1,4 @@
-"""Run the jobs of a server benchmark, and compute a row for each cell, with intervals over the repeats."""
+"""Run the jobs of a server benchmark, and compute the results for each combination of settings (cell)."""
 
 import os
 from collections import Counter, defaultdict
@@ -101,7 +101,8 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """A cell with its valid records by repeat, and the records of its baseline: the same cell without TFO."""
+    """The valid records of a cell by repeat, and of its baseline: the same cell without TFO. The baseline is
+    empty for a cell without TFO."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -132,7 +133,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Return the counters of OF_SERVER that grew, with their growth over all repeats."""
+        """Return the growth of the kernel counters in OF_SERVER over all repeats, by name, unless it is 0."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER
@@ -140,12 +141,12 @@ class CellRow:
         return {name: growth for name, growth in counted.items() if growth}
 
     def over_repeats(self, measure: Callable[[TransactionsRecord], float | None]) -> BenchFigure | None:
-        """Return the median of a measure of the records, such as `segments`; None if no record has it."""
+        """Return the median of `measure`, such as `segments`, over the repeats; None if it is always None."""
         return figure(map(measure, self.records.values()))
 
     @property
     def threads_change(self) -> BenchFigure | None:
-        """Return the median change of the server threads' time, in percent of the baseline in each repeat."""
+        """Return the median change of `threads_us` from the baseline, in percent; None without a baseline."""
         both = self.records.keys() & self.baseline.keys()
         pairs = [(threads_us(self.baseline[one]), threads_us(self.records[one])) for one in sorted(both)]
         changes = (100 * (after - before) / before for before, after in pairs if before and after)
@@ -243,7 +244,8 @@ def run_bench(
 ) -> BenchResult:
     """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
 
-    `watch` gets the cell's name, and the numbers of done jobs and of all, after each job."""
+    After each job, call `watch` with the cell's name, the number of finished jobs and the number of all jobs.
+    `server` and `server_listen` are those of `jobs_of`."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()
@@ -266,7 +268,7 @@ def run_bench(
 
 
 def _located(server: Sequence[str] | None) -> list[str] | None:
-    """Return the command with absolute paths for arguments that are files."""
+    """Return the server's command with absolute paths for arguments that are files; None for None."""
     if server is None:
         return None
     return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
@@ -275,7 +277,8 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Yield the records of the jobs. Jobs that the machine disturbed are repeated."""
+    """Yield the jobs' records, and append the record of each built world to `worlds`. Repeat jobs that the
+    machine disturbed."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         again = []
         for record in _run_once(engine, jobs, worlds):

@@ -1,1 +1,1 @@
-"""Inspect, check and clean a store of results."""
+"""Inspect, check and clean a store of results, which keeps finished loads for reuse."""

@@ -1,4 +1,4 @@
-"""Maintain a store of results: inspect it, verify samples, remove old files."""
+"""Maintain a store of results (finished loads for reuse): inspect it, verify samples, remove old files."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from fastopen.engines.results_store import DISPUTED, MARK, STALE_S, Result, read
 from fastopen.engines.stored import can_be_stored, result_of
 
 AT_ONCE = 300
-"""The maximum number of results that are repeated together, in the same kernels."""
+"""The maximum number of results to repeat in one call of `Engine.run`, where they share virtual kernels."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class StoreFacts:
     unfinished: int = 0
     """The number of temporary files, whose writers were interrupted or still run."""
     makers: Counter[str] = field(default_factory=Counter)
-    """The number of results by Maker.digest."""
+    """The number of results by the digest of the program and kernel that made them (`Maker.digest`)."""
     disputed: int = 0
     """The number of jobs with two different results."""
 
@@ -89,7 +89,8 @@ class Pruning:
 
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
-    """Remove damaged and selected files. Return their number and total bytes. Raises InputError."""
+    """Remove damaged files and the files that `asked` selects. Return their number and total size in bytes.
+    `now`: the time in seconds since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):
@@ -137,9 +138,10 @@ def verify(
     share: float,
     chance: random.Random | None = None,
 ) -> Verified:
-    """Repeat a random `share` of the results, at least one, and compare them with the stored ones.
+    """Repeat a random `share` (up to 1) of the results, at least one, and compare them with the stored ones.
 
-    If they differ, both are moved to the folder DISPUTED. Raises InputError, and errors of `Engine.run`."""
+    Skip results of another program or kernel than `maker`. If results differ, move both to the folder
+    DISPUTED. `chance` makes the choice repeatable. Raises InputError, and errors of `Engine.run`."""
     drawn = chance or random.SystemRandom()
     names = [file.name for file in _kept(store) if not file.unfinished]
     names = drawn.sample(names, min(len(names), max(1, round(share * len(names)))))

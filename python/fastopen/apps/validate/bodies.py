@@ -1,4 +1,4 @@
-"""Define `fastopen validate bodies`: compare a page's requests with its recording, using recorded bodies."""
+"""Define `fastopen validate bodies`: replay recorded bodies, and compare requests with the recording."""
 
 import base64
 from collections.abc import Iterator

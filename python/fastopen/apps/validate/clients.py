@@ -1,4 +1,4 @@
-"""Define `fastopen validate clients`: compare Chromium's requests and load times with the loader's."""
+"""Define `fastopen validate clients`: compare page loads by Chromium and by the built-in loader."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,8 @@ Found = tuple[LoadRecord, int] | None
 
 @dataclass(frozen=True)
 class ClientComparison(TwoTimes):
-    """A page's load by each client, or the medians of several samples. Times in ms; None if unfinished."""
+    """A page's load by Chromium and its load by the built-in loader, or the medians of several samples. Times
+    are in ms; None if a load did not finish."""
 
     page: str
     arm: str
@@ -47,7 +48,7 @@ class ClientComparison(TwoTimes):
     invalid: tuple[str, ...]
     """The reasons why a load is invalid, each with the client."""
     unlike: int
-    """The number of resources that the browser's synthetic bodies leave out, relocate, or request early."""
+    """The number of resources to which generated bodies refer too early, or not at all for lack of room."""
 
     @property
     def same_requests(self) -> bool:
@@ -110,7 +111,7 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Yield a comparison of the clients for each arm, from the last attempt of each load."""
+    """Yield a comparison without and one with TFO, from the last attempt at each of the `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):

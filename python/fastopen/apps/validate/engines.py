@@ -1,4 +1,4 @@
-"""Define `fastopen validate engines`: run the same cells in real and in virtual time, and compare them."""
+"""Define `fastopen validate engines`: load pages in real time and in virtual time, and compare."""
 
 import os
 from collections import defaultdict
@@ -67,7 +67,8 @@ WIDTH: Final = 80
 
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
-    """One cell on both engines. Times are in milliseconds, None if no load was valid."""
+    """The results of one cell (page, network, setup and arm) on both engines: `host` runs in real time, and
+    `virtual` in virtual time. Times are in ms, None if no load was valid."""
 
     page: str
     network: Network
@@ -166,7 +167,8 @@ class EngineComparison(TwoTimes):
 def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
-    """Load a page on both engines, and yield a comparison for each cell. `run` executes a plan."""
+    """Load a page on both engines without and with TFO, with each setup over each network. Yield a comparison
+    for each combination (cell). `run` executes a plan of loads; `repeats` counts loads in real time."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],

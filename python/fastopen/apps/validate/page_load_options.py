@@ -40,7 +40,7 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values, as `networks_of`. Raises InputError also if a value is a list."""
+    """Return the network with these values, as `networks_of`, but raise InputError if a value is a list."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:
@@ -50,8 +50,8 @@ def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Net
 
 
 def networks_of(options: Mapping[str, str], **written: str) -> list[Network]:
-    """Return the networks for the values of options in `written`. Raises InputError if a value is invalid.
-    `options` maps options of `fastopen run` to this command's names for them, for the error."""
+    """Return the networks with the values in `written`, such as rtt="20ms,100ms". Raises InputError for an
+    invalid value. For the error, `options` maps options of `fastopen run` to this command's names."""
     networks: list[Network] = []
     problems: list[InputError] = []
     with collected(problems):

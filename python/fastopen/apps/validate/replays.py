@@ -1,4 +1,4 @@
-"""Define `fastopen validate FILE.har...`: replay recordings over the networks that they imply."""
+"""Define `fastopen validate FILE.har...`: replay recordings over networks that are estimated from them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass(frozen=True)
 class ReplayValidation:
-    """The results for all pages, in the order in which the pages were given."""
+    """The results for all pages, in the given order. `kernel`: the virtual engine's; None for `host`."""
 
     validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[str, ...]
@@ -76,8 +76,9 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replay recordings, and compare the page load times with the recorded ones. The engine `host` loads each
-    page `repeats` times, and the median counts. Raises MachineError if the engine cannot run."""
+    """Replay recordings, and compare the page load times with the recorded times. Without `engine`, choose
+    `virtual` if possible. `host` loads each page `repeats` times, and the median counts. `watch` gets the
+    progress. Raises MachineError if the engine cannot run."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []
@@ -107,9 +108,9 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan all replays as one experiment with a cell for each, so that pages load in parallel. The names of
-    pages get numbers, which make them unique. A load's time limit is the usual one, or TIMEOUT_FACTOR times
-    the recorded PLT if that is longer."""
+    """Plan all replays as one experiment, so that pages load in parallel, each over its network. Numbers make
+    the names of pages unique. A load's time limit is the usual limit, or TIMEOUT_FACTOR times the recorded
+    PLT if that is longer."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []
@@ -151,7 +152,7 @@ def _lookups_ms(replay: Replay, record: LoadRecord) -> Iterator[tuple[float, flo
 
 
 class RecordingsByDefault(TyperGroup):
-    """A group of commands whose first argument is a recording if it is not a command."""
+    """A command group that runs its command `recordings` if the first argument does not name a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:

@@ -1,4 +1,4 @@
-"""Define `fastopen validate transfer`: predict loads over other networks, and compare with real loads."""
+"""Define `fastopen validate transfer`: predict loads over other networks from one load, and check them."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """A page's predicted load time over a network with an arm, and the browser's measured load time."""
+    """A page's load time over the network `after` with or without TFO: predicted and measured in Chromium."""
 
     page: str
     before: Network
@@ -102,7 +102,8 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The settings of a validation: the recorded load's network, the networks to predict, and the loads."""
+    """The settings of a validation: the network of the recorded load (`before`), the networks to predict
+    (`after`), the way to load pages, and the number of samples of each load (`repeats`)."""
 
     before: Network
     after: Sequence[Network]
@@ -128,7 +129,7 @@ class Transfer:
             yield from self._compared((page, measured), (imported, predicted))
 
     def _recorded(self, page: Page, watch: Watch) -> ImportedPage:
-        """Load the page once over the first network, and return it as imported from the HAR of that load."""
+        """Load the page once over the network `before`, and return the page imported from that load's HAR."""
         once = self.loads.run(
             ImportedPage(page), [self.before], {"kind": CHROMIUM.label}, [BASELINE.name], watch
         )
@@ -197,7 +198,7 @@ def saving(off_ms: float | None, on_ms: float | None) -> float | None:
 
 
 def summary(found: Sequence[Prediction]) -> dict[str, float | None]:
-    """Return the median and largest errors, and the percentage of ranges that include the measured time."""
+    """Return the median and largest errors, and the percentage of measured times in predicted ranges."""
     errors = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     points = [abs(one.saving_error_points) for one in found if one.saving_error_points is not None]
     held = [one.holds for one in found if one.holds is not None]

@@ -1,4 +1,4 @@
-"""Define `fastopen audit`: find impossible or inconsistent figures in a table of published ones."""
+"""Define `fastopen audit`: find impossible or contradictory figures in published page load times."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

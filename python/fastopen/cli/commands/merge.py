@@ -52,7 +52,8 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the folders of the runs in `folders`, once each. Raises InputError if a folder has no run."""
+    """Return the folders of the shards (parts of a run) that are or lie in `folders`, without duplicates.
+    Raises InputError if a folder has no shard."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

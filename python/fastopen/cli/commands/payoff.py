@@ -1,4 +1,4 @@
-"""Define `fastopen payoff`: compute the share of broken paths at which TCP Fast Open stops paying."""
+"""Define `fastopen payoff`: compute the share of broken paths from which TFO costs more than it saves."""
 
 from collections.abc import Iterator, Mapping
 from math import isfinite

@@ -43,8 +43,8 @@ SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Find the declared rig that explains an experiment's published figures best; print the result and, if
-    requested, write it as a report. Raises InputError and MachineError."""
+    """Find the rig (test conditions) that best explains the published times, of all that an experiment
+    declares. Print the result and, if requested, write a report. Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()
     if settings.report:
@@ -83,7 +83,8 @@ def explain_rigs(name: str, settings: RunSettings) -> None:
 
 
 def check_expected(experiment: Experiment, settings: RunSettings) -> None:
-    """Load the experiment and compare its times with its expected table. Exit with 1 if they differ."""
+    """Load an experiment's pages in virtual time, and compare the times with the table expected.csv. Exit
+    with 1 if they differ. Raises InputError if the table lacks the experiment."""
     expected_table(experiment)  # raises InputError if there is no table, before anything is loaded
     with RunWatcher(errors_console(), settings.quiet) as watcher:
         found = measured(experiment, kernel=settings.kernel, jobs=settings.jobs, watch=watcher)

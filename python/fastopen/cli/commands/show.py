@@ -49,7 +49,7 @@ def command(
 
 
 def print_results(results: Results, target: Console, *, plot: bool = False) -> None:
-    """Print the tables with their text and, with `plot`, the bars of page load times."""
+    """Print the tables and sentences of a run's results and, with `plot`, bars of page load times."""
     for renderable in results_renderables(results, target.width):
         target.print(renderable)
     if plot:
@@ -58,7 +58,7 @@ def print_results(results: Results, target: Console, *, plot: bool = False) -> N
 
 
 def write_svg(results: Results, path: Path) -> None:
-    """Write the tables as a picture of a terminal. Raises InputError if the file cannot be written."""
+    """Write the results' tables to `path` as SVG, as a terminal shows them. Raises errors of `write_file`."""
     recorder = Console(
         record=True, width=PLAIN_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )

@@ -128,8 +128,8 @@ def _settings() -> Iterator[Check]:
 
 
 def _program() -> Iterator[Check]:
-    """Yield a check that the world program, which emulates networks, is installed, and then the checks of
-    this program itself, for which it builds a network."""
+    """Yield a check that the world program, which emulates networks, is installed. Then yield the checks that
+    this program makes when it builds an emulated network."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")

@@ -117,7 +117,7 @@ class Handling(StrEnum):
     DROPPED = "dropped"
     """SYNs with data got no SYN-ACK, but the retransmitted SYN without data got one."""
     REFUSED = "refused"
-    """SYNs with data were answered by a reset, but SYNs without data were not."""
+    """The connection failed at once or was closed without a response, usually by a reset of the SYN."""
     UNANSWERED = "unanswered"
     """The data was accepted but no response came, or no SYN-ACK ever came."""
     UNKNOWN = "unknown"
@@ -252,9 +252,11 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Make up to CONNECTIONS_MAX connections to the server one after another, with different uses of Fast
-    Open. Send the first bytes of a client on each, and return the results. `family`: AF_INET, AF_INET6 or
-    AF_UNSPEC. `pause` is called with a number of seconds before each connection but the first."""
+    """Connect to the server up to CONNECTIONS_MAX times: first without Fast Open, then with Fast Open, then
+    with SYN data but no cookie. Send a request or a ClientHello each time, and return the results.
+
+    `family`: AF_INET, AF_INET6 or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called
+    with a number of seconds before each connection but the first."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:

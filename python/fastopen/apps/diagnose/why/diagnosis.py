@@ -20,8 +20,8 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding on the state of TFO on this machine. `rows`: the behaviours of path, server or settings that
-    may cause it. The counters may not distinguish these behaviours."""
+    """A finding on TFO on this machine: `says` is its text, `todo` a remedy or empty. `rows`: the possible
+    causes in path, server or settings. The counters may not distinguish these causes."""
 
     key: str
     """An identifier for programs, such as `client-off`."""

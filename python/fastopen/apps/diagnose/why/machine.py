@@ -48,11 +48,11 @@ class Machine:
     """The TFO settings, counters and listeners of a network namespace at one moment."""
 
     settings: Mapping[str, int]
-    """The values of the SETTINGS that this kernel has."""
+    """The values of the sysctls in SETTINGS by name, without those that this kernel lacks."""
     key: str | None
-    """`set` or `none`; None if this user cannot read the key."""
+    """`set` or `none`: the state of the key for TFO cookies; None if this user cannot read it."""
     counters: Mapping[str, int]
-    """The counters of TcpExt and Tcp since the namespace was made."""
+    """The kernel's counters of the groups TcpExt and Tcp by name, since the namespace was made."""
     listeners: tuple[LocalListener, ...] = ()
     cookies: int | None = None
     """The number of servers whose cookies the kernel stores; None if it is unknown."""
@@ -120,7 +120,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _listeners() -> Iterator[LocalListener]:
-    """Yield the TCP and MPTCP listeners. Their queues are read from duplicates of their descriptors."""
+    """Yield the TCP and MPTCP listeners, with their TFO queues, read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in (line.split() for line in _lines(path)[1:]):

@@ -59,12 +59,12 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process with the program fastopen.apps.programs.front (execve(2)). The shell then
-    sends signals to that program directly, and sees its stops and its exit code. That program removes the
-    files `report` and `pcap` if they are still empty when it fails.
+    """Replace this process with fastopen.apps.programs.front (execve(2)), which runs `command` and gets
+    `settings` as JSON. The shell then sends signals to the front directly, and sees its stops and its exit
+    code. If the front fails, it removes the files `report` and `pcap` if they are empty.
 
-    Empties an earlier report. Raises InputError or MachineError, before the command runs, if the report
-    cannot be written."""
+    `program`: the world program. Empty an earlier report. Raises InputError or MachineError, before the
+    command runs, if the report cannot be written."""
     if report is not None:
         try:
             report.touch()

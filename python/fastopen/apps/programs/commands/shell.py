@@ -1,4 +1,4 @@
-"""Define `fastopen shell -- COMMAND`: run a command, or an interactive shell, inside a world."""
+"""Define `fastopen shell -- COMMAND`: run a command, or an interactive shell, in an emulated network."""
 
 import json as json_text
 import os
@@ -234,7 +234,7 @@ def _server(text: str) -> tuple[str, list[str]]:
 
 
 def _make_empty_folder(path: Path) -> None:
-    """Create a folder. Raises InputError if it contains files, which could be taken for the command's."""
+    """Create a folder. Raises InputError if it contains files, because the command's files go into it."""
     make_folder(path)
     if any(path.iterdir()):
         raise InputError(f"{path} is not empty", "--out", "choose another folder, or empty it")

@@ -24,11 +24,11 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """Run `command` with `program`, the world program. End with the exit code or signal of the command.
+    """Run `command` under the world program (`program`). End with the exit code or signal of the command.
 
     `settings` is JSON with `json` and `quiet` (bool), and `report` and `pcap` (path or null). For a command
-    in a world it also has `job`, a descriptor with the plan, and `kernel`: null, or the virtual kernel's
-    command line."""
+    in an emulated network (a world), it also has `job`, a descriptor of a file with the network's settings,
+    and `kernel`: null for real time, or the command line of the kernel for virtual time."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     files = [Path(asked[name]) for name in ("report", "pcap") if asked[name] is not None]
@@ -65,7 +65,7 @@ def main(settings: str, program: str, *command: str) -> None:
 
 
 def _remove_empty(files: Sequence[Path]) -> None:
-    """Remove the regular files that are empty, as they were made before the command ran."""
+    """Remove the regular files that are still empty: they were created before the command ran."""
     for path in files:
         with contextlib.suppress(OSError):
             if path.is_file() and not path.stat().st_size:

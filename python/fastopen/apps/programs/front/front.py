@@ -42,8 +42,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """The loss of the supervisor, killed while the command ran. `signal`: the signal that this process got
-    and that ended the kernel of virtual time; None if another process killed the supervisor."""
+    """Raised if the supervisor was killed while the command ran. `signal`: in virtual time, the last signal
+    that this process received, which ended the kernel; None if another process killed the supervisor."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
@@ -59,11 +59,11 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run the command and return the supervisor's last record. Raises CommandError if the command cannot be
-    run, and SupervisorLostError if the supervisor was killed.
+    """Run the command under the supervisor (`program`). Return the record with its connections and exit code.
+    Raises CommandError if the command cannot be run, and SupervisorLostError if the supervisor was killed.
 
-    With `job`, a descriptor from which a plan is read, the command runs in a world of its own. With `kernel`,
-    the command line of a kernel of the virtual engine, that world runs on this kernel."""
+    With `job`, a descriptor of a file with settings, the command runs in an emulated network (a world). With
+    `kernel`, the command line of a kernel of the virtual engine, the world runs on this kernel."""
     # This process may have been started with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals, so that `attend` can wait for them. The supervisor unblocks them for its command.
@@ -81,7 +81,8 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Queue each record of the supervisor, and then None. Wake the main thread by SIGCHLD each time."""
+    """Queue each record that the supervisor writes to the pipe `reading`, and None when the pipe is closed.
+    Wake the main thread by SIGCHLD each time."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
@@ -102,7 +103,7 @@ class _Session:
         self._further: dict[str, Any] = {}
 
     def attend(self, records: "queue.SimpleQueue[dict[str, Any] | None]") -> dict[str, Any]:
-        """Pass signals on, and stop when the command stops. Return the supervisor's record of its end."""
+        """Pass signals on. While the command is suspended, suspend this process. Return the last record."""
         while True:
             happened = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if happened.si_signo != signal.SIGCHLD:
@@ -157,7 +158,7 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the `ended` record after the last record. Raises SupervisorLostError if there was none."""
+        """Return the `ended` record once no more records follow. Raises SupervisorLostError if none came."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
@@ -187,7 +188,7 @@ def _is_below(pid: int, ancestor: int) -> bool:
 
 
 def end_like(exit_code: int | None, number: int | None) -> NoReturn:
-    """End this process as the command ended: with its exit code, or by the same signal."""
+    """End this process as the command ended: by the signal `number`, or with `exit_code` if it is None."""
     if number is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number not in (signal.SIGKILL, signal.SIGSTOP):

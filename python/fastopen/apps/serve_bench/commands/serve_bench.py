@@ -185,7 +185,7 @@ def _common(rows: list[CellRow]) -> dict[str, str]:
 
 
 def _phrase(name: str, value: str) -> str:
-    """Return a factor's value in words that need no header: `300/s`, `queue 4`."""
+    """Return a setting's value in words that need no table header: `300/s`, `queue 4`."""
     return value if name == "load" else f"{name} {value}"
 
 
