@@ -45,10 +45,10 @@ class InvalidKind(StrEnum):
     ANSWER_HELD = "answer_held"
     """An origin held back its response to early data until the handshake was complete. No time was saved."""
     SOONER_THAN_POSSIBLE = "sooner_than_possible"
-    """A connection's first response came before the round trips that its first flight needs were over."""
+    """A connection's first response came before the round trips of its handshakes and request were over."""
     FIRST_BYTE_LATE = "first_byte_late"
-    """The loader's first response came a round trip later than its first flight allows, although nothing was
-    lost and nothing else was on the link. The first flight did not save the expected time."""
+    """The loader's first response came about a round trip later than handshakes and request take, although
+    nothing was lost and nothing else was on the link. TFO or early data may not have worked."""
     WRONG_BYTES = "wrong_bytes"
     """A response has a different size or status than in the page."""
     LINK_LATE = "link_late"

@@ -231,7 +231,7 @@ class Connection(RecordPart):
 
 class GivenUp(RecordPart):
     """Counts of connections that the client closed without a request, before a segment from the server
-    arrived (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore them."""
+    arrived (SYN_SENT). Browsers close surplus connections in this way. They do not make a load invalid."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -376,7 +376,7 @@ class LoadRecord(RecordPart):
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of connections with data in their SYN, without those that the client gave up."""
+        """Return the number of connections whose SYN data was acknowledged, without `given_up` ones."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property
