@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the path in FASTOPEN_WORLD, or else in wheel or checkout. Raises MachineError if missing."""
+    """Return the program in FASTOPEN_WORLD, the wheel or the checkout. Raises MachineError if missing."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):

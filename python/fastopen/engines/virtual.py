@@ -20,7 +20,7 @@ WORTH_A_START: Final = 5000
 
 
 class VirtualEngine(WorldEngine):
-    """An engine that runs worlds on User-Mode Linux in virtual time, so that waiting takes no real time.
+    """An engine that runs jobs on User-Mode Linux in virtual time, so that waiting takes no real time.
 
     Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
     loads. The order of jobs does not change their results. A kernel stays on one core: only one of its

@@ -53,7 +53,7 @@ class Arm:
     preference: int = 0
     """Texts and figures that show only one treatment show the treatment with the highest number."""
     encrypted: bool = False
-    """True if each connection uses TLS."""
+    """True if connections use TLS, with `security` set to `recorded` only those to https URLs."""
 
     @property
     def fast_open(self) -> bool:
@@ -68,7 +68,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return the arm with TLS, or in cleartext if `tls` is None."""
+        """Return a copy of the arm that uses TLS, or cleartext if `tls` is None."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -184,9 +184,9 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and TLS settings (None: cleartext) for `words`, the values of --transports. Setups then
-    combine every arm with every setting, so that each setting has a baseline. If all words are arms or `all`,
-    the settings are `tls`. Otherwise the words decide between cleartext and TLS, and TLS uses the settings in
+    """Return the arms and TLS settings (None: cleartext) that `words`, the values of --transports, request.
+    Each arm is later combined with each setting. If all words are arms or `all`, the settings are `tls`.
+    Otherwise, words such as `tcp` and `tls` choose between cleartext and TLS. TLS then uses the settings in
     `tls` that are not None, or the defaults."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)

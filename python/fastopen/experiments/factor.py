@@ -29,13 +29,13 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 @dataclass(frozen=True)
 class Point:
-    """Objects that hold the values of all factors: a network, a setup, an engine and maybe an arm."""
+    """A network, setup, engine and maybe arm: the objects from which values of factors are read."""
 
     network: Network
     setup: Setup
     engine: EngineName
     arm: Arm | None = None
-    """Arm of the cell; None if the point is not a single cell."""
+    """Arm of the cell; None if the point stands for the cells of all arms."""
 
     def part(self, name: Part) -> Any:
         if name in ("network", "arm"):
@@ -76,7 +76,7 @@ class Factor:
     full: str = ""
     """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
-    """Phrase for a point at which the factor has no value, or no effect."""
+    """Phrase that replaces the value if the factor has no value or no effect, such as `cleartext`."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Phrases for certain values. A key is the text of the value in a column of a table."""
     label: str = ""
@@ -84,7 +84,7 @@ class Factor:
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
-    """True if the factor decides how connections begin. A report compares rows that differ only in it."""
+    """True if the factor decides how connections begin. Reports compare cells that differ only in it."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
     """Function that returns the default of each field at a point, if it depends on the point or differs from
     the contract's. A table does not show a factor that has only these values."""
@@ -245,7 +245,7 @@ class Factor:
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on the point. Factors of TLS have no value in cleartext."""
+        """Return True if the default depends on other settings. Factors of TLS have no value in cleartext."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:

@@ -161,7 +161,7 @@ class Asked:
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
         """Return the arms to compare, and a setup for each combination of client, origins, TCP and TLS. If
-        large certificates are compared, setups with REMEDIES are added. Raises InputError."""
+        large certificates are compared, add setups that reduce their cost (REMEDIES). Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
@@ -203,7 +203,7 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with other kinds, and no REMEDIAL factor is set."""
+        """Return True if large certificates are compared with others, and no REMEDIAL factor is requested."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -265,7 +265,7 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an InputError at the requested factors in `names`, or at all if none is requested."""
+        """Return an InputError that names the requested factors of `names`, or all if none is requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))

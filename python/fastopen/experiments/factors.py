@@ -1,4 +1,4 @@
-"""The registry of factors. Add a new factor here (see CONTRIBUTING.md).
+"""Define all factors: the settings that can vary in an experiment. Add new factors here (CONTRIBUTING.md).
 
 Options, table columns and phrases are in the order of FACTORS, except that the RTT is a table's last column.
 """

@@ -138,7 +138,7 @@ def _command(value: object) -> str | list[str]:
 
 
 def _server(value: object) -> list[str]:
-    """Return the words of a command line."""
+    """Return the words of an external server's command line."""
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:

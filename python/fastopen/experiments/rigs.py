@@ -1,6 +1,7 @@
-"""Read the possible rigs of a published experiment: the conditions under which it may have run.
+"""Read the possible rigs (test setups) of a published experiment.
 
-An experiment's file declares properties. Each property has a source, or is assumed. A rig is a set of them.
+An experiment's file declares possible properties, each with a source or as an assumption. A rig is a set of
+properties.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One property of a rig, with one value. Properties with the same name exclude each other."""
+    """One possible property of a rig, with one value. Properties with the same name exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -65,10 +66,10 @@ class Property(BaseModel):
     """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
     was used with TFO."""
     fitted: Fitted | None = None
-    """Way to fit the page to published times without TFO. `objects`: equal objects replace the page; their
-    number and size are fitted to two times. `hosts`: a chain of small scripts, each on a host of its own,
-    replaces all but the document; their number is fitted to two times. `hosts`, `time`, and `objects` if
-    another table is of the same rig: the client needs additional time, which is fitted to one more time."""
+    """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
+    `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
+    client processing are fitted to two times. `objects`: equal objects replace the page; number and size are
+    fitted to two times, or to three with client processing if RTTs and rates vary separately."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -100,7 +101,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs that the properties in an experiment's file can form."""
+    """All rigs (sets of properties) that the properties in an experiment's file can form."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -133,7 +134,7 @@ class RigSpace:
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the cells of the base experiment's own table."""
+        """Return the published cells of the table that the base experiment is compared with."""
         table = self.base.published
         cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
@@ -145,7 +146,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
-        """Yield each rig, those with fewer properties first. `order` sorts rigs of equal size."""
+        """Yield each rig, the smallest number of properties first. `order` is the key for equal numbers."""
         for count in range(len(self.names) + 1):
             alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
             yield from sorted(chain.from_iterable(alike), key=order)
