@@ -316,7 +316,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One load: its page load time and the evidence."""
+    """One load: its page load time, requests and connections, and the kernels' evidence."""
 
     type: Literal["load"]
     job: str

@@ -48,9 +48,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world. Probes cross the requested link without loss, jitter or reordering,
-    and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may arrive at
-    any point of the trace."""
+    """The measurements of the emulated network. Probes cross the requested link without loss, jitter or
+    reordering, and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may
+    arrive at any point of the trace."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""

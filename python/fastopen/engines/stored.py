@@ -37,7 +37,7 @@ def can_be_stored(job: Job) -> bool:
 
 class StoredEngine:
     """An engine that reads results from a store, and runs the jobs without a result on another engine. It
-    reports the records of a storable job together, after it stored them."""
+    reports the records of a job whose result it stores together, after it stored them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine

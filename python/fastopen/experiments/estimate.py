@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Return a rough estimate of the seconds that all jobs of a plan take. `parallel` maps each engine to the
-    number of worlds that it runs at once, and `slower` to its slowdown compared with an idle machine."""
+    number of jobs that it runs at once, and `slower` to its slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]

@@ -91,7 +91,7 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors, in base units, in the order of the request and without duplicates."""
+    """The requested values of factors in base units (us, bytes, bit/s), in order and without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
@@ -151,7 +151,7 @@ class Asked:
 
     def _values(self, factor: Factor) -> list[Any]:
         """Return the requested values of a factor of the network, or else its defaults; [None] for a rate
-        that a trace replaces. The result is empty if the contract's model provides the default."""
+        that a trace replaces. The result is empty if the job's model has the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:

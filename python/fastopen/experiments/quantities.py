@@ -19,7 +19,7 @@ DEFAULT_QUEUE: Final = "default"
 @dataclass(frozen=True)
 class Quantity:
     """A kind of value, such as a duration, and the functions that convert it. `read` converts a value that a
-    user wrote to base units. It raises UnitError with the problem and the accepted values."""
+    user wrote to base units (us, bytes, bit/s), or raises UnitError with problem and accepted values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -34,9 +34,9 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Accepted words in addition to those that the type of the contract's field lists."""
+    """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if the contract's field must validate a value that `read` returned."""
+    """Function that returns True if a value that `read` returned must also be valid in the job's field."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""

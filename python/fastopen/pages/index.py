@@ -101,7 +101,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row for a page in an index: facts about the page, with COLUMNS as keys."""
+    """Return the row for a page of `file` in an index: facts about the page, with COLUMNS as keys."""
     facts = summary(page)
     facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
     return {name: facts[name] for name in COLUMNS}

@@ -83,7 +83,7 @@ def _page_at(
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
     """Guess the initiator of an exchange: its Referer if that is a document, stylesheet or script of the
-    page, or else by resource type the latest resource of a usual kind (ASKERS), or the document."""
+    page; else, for types in _SELDOM_NAMED, the latest resource of the first of ASKERS; or the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
