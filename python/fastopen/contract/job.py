@@ -29,7 +29,7 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """The tolerated deviations of a world from its job."""
+    """The tolerated deviations of the emulated network from the job."""
 
     rtt_us: Microseconds = 1000
     """The largest deviation of the measured RTT. A larger deviation is an error."""

@@ -202,7 +202,7 @@ class Connection(RecordPart):
     connected_ns: Nanoseconds | None
     """The time at which the connection was writable; null: never."""
     handshake_us: Count | None
-    """The time from opening to the end of the TCP handshake, if the client waited for it."""
+    """The time from opening to the end of the TCP handshake; null: QUIC, or the client did not wait."""
     tls: TlsSession | None = None
     """The TLS handshake; null: cleartext, or a handshake that did not end."""
     multiplexed: bool = False
@@ -210,9 +210,9 @@ class Connection(RecordPart):
     requests: Count
     """The number of requests that the connection carried."""
     client: Evidence | None
-    """The kernel's view of the client's end."""
+    """TCP_INFO of the client's end; null: not observed, or not a TCP connection."""
     origin: Evidence | None
-    """The kernel's view of the origin's end."""
+    """TCP_INFO of the origin's end; null: not observed, or not a TCP connection."""
     quic: Quic | None = None
     """The numbers of packets of a QUIC connection, which the kernels do not count; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])

@@ -147,7 +147,7 @@ class Tls(Part):
     """The settings of TLS, for loads whose transport uses TLS (docs/https.md)."""
 
     version: TlsVersion = "1.3"
-    """The newest version that the origins speak."""
+    """The newest TLS version that the origins speak."""
     key_share: KeyShare = "x25519mlkem768"
     """The group of the key share in the loader's ClientHello. Other clients choose their own groups."""
     session: SessionStart = "none"

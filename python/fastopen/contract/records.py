@@ -121,7 +121,7 @@ class WorldRecord(RecordPart):
     fidelity_gaps: FidelityGaps | None = None
     """Deviations of synthetic bodies from the page; null: bodies are not synthetic."""
     setup_us: Count
-    """The time to build and measure the world."""
+    """The time to build and measure the emulated network."""
 
 
 class ServerCore(RecordPart):
@@ -238,7 +238,7 @@ class EndRecord(RecordPart):
     loads: Count
     """The number of load records that were written."""
     teardown_us: Count
-    """The time to remove the world."""
+    """The time to remove the emulated network."""
 
 
 class ErrorRecord(RecordPart):
@@ -248,7 +248,7 @@ class ErrorRecord(RecordPart):
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
-    """The party at fault: the input, this machine, a world that differs from the job, or the program."""
+    """The party at fault: the input, this machine, a network that differs from the job, or the program."""
     message: str
     """A description of the problem and its place."""
     remedy: str = ""

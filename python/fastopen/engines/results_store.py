@@ -62,7 +62,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job: the records of its world and loads, shortened by `without_job_id`."""
+    """A stored result of a job: the JSON records of network and loads, shortened by `without_job_id`."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""

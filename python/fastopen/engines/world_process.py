@@ -83,7 +83,7 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Process output from one of the program's descriptors, and return the events that it completes."""
+        """Process output that arrived at `now` on a descriptor. Return the events that it completes."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []

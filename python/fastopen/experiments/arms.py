@@ -158,12 +158,12 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the baseline in a mapping of arms to values; None if it has no baseline."""
+    """Return the value of the baseline (no TFO) in a mapping by arm; None if it has no baseline."""
     return of_arm.get(BASELINE.name)
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the treatments among these arms, sorted by preference, the highest first."""
+    """Return the treatments (arms with TFO) among these arms, the highest `preference` first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -171,12 +171,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the treatment with the highest preference in a mapping of arms, or None."""
+    """Return the value of the preferred treatment (arm with TFO) in a mapping by arm; None if it has none."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
+    """Return the arms to compare with the baseline (no TFO), with the A/A control; empty without baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 

@@ -47,7 +47,7 @@ class VaryingFactors:
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """The varying factors of FACTORS, and then the RTT."""
+    """The varying factors in the order of FACTORS, and then the RTT."""
     varying: tuple[Factor, ...]
     """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool

@@ -60,7 +60,7 @@ def experiment_of(
     named: object = None,
 ) -> Experiment:
     """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
-    relative paths. `factors` (values by name), `combine` and `named` add settings that the document lacks.
+    relative paths. `factors` (values by name), `combine` and `named` (see `read_asked`) add missing settings.
     Raises InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)

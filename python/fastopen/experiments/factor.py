@@ -50,7 +50,7 @@ class Factor:
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
-    """Part of a job or cell that has the factor's fields."""
+    """Part of a job or cell that has the factor's fields, such as `network`, `tls` or `arm`."""
     fields: tuple[str, ...]
     """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link."""
     quantity: Quantity

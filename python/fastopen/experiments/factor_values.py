@@ -272,8 +272,8 @@ class Asked:
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert a ValueError raised in the `with` block into InputError. The place is the factors or the
-        setting that a ValidationError names, or else the requested factors of `parts`; for other errors, the
+        """Convert a ValueError in the `with` block into InputError. The place of a ValidationError is the
+        setting that it names, or else the requested factors of `parts`. The place of other errors is the
         factors `client` and `command`."""
         try:
             yield

@@ -431,7 +431,7 @@ COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts of a job or cell that users can set, in order."""
+    """Return the factors of these parts (`Factor.part`) that users can set, in the order of FACTORS."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 

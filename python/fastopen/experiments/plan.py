@@ -42,7 +42,7 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job, with its comparison, the number of its repeat (from 0) and the cells of its loads."""
+    """A job that measures a comparison in one repeat (numbered from 0), and the cells of its loads."""
 
     job: Job
     comparison: Comparison

@@ -83,12 +83,12 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""The properties of a rig. No two of them have the same name."""
+"""A possible test setup (rig): a set of properties with different names."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment that loads one page on a rig, and the adjustments that an experiment cannot express."""
+    """The experiment that loads a page on a rig (test setup), and adjustments that it cannot express."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -126,15 +126,15 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the networks of the base experiment, then those that only other tables of the rig have."""
+        """Return the base experiment's networks, then networks of other tables from the same test setup."""
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's published cells in all tables of the rig, each with its index in `networks`."""
+        """Return a page's rows in all published tables of the rig, each with its index in `networks`."""
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the published cells of the table that the base experiment is compared with."""
+        """Return the rows of the published table that the base experiment is compared with."""
         table = self.base.published
         cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
@@ -220,7 +220,7 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the rigs that an experiment's document declares. Raises InputError for invalid properties."""
+    """Return the possible test setups that a document declares. Raises InputError for invalid properties."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -311,7 +311,7 @@ def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
     """Return the page with its document and a chain of small scripts, on `hosts` hosts in all. Each script
-    has a host of its own. A resource initiates the next one at its end."""
+    has another host. A resource initiates the next one at its end."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}

@@ -1,4 +1,4 @@
-"""Define a shard: one part of an experiment's plan, run by itself and merged with the other parts."""
+"""Define a shard: one part of an experiment's jobs, run separately and merged with the other parts."""
 
 import re
 from dataclasses import dataclass, replace

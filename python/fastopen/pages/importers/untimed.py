@@ -52,7 +52,7 @@ def pages_of(
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each exchange without an initiator to the page that contains its Referer, or else to the page whose
-    root was recorded last before it. Skip parts of pages that are not imported, and repeated GETs of a URL.
+    root was recorded last before it. Skip exchanges of other pages, and repeated GETs of a URL.
     `grown` has the edges of each page, and `heads` the roots."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
