@@ -106,7 +106,7 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Start a world program that runs the jobs. Raises MachineError if a program is missing."""
+        """Start a world program that runs the jobs, as attempt number `attempt`. Raises MachineError."""
 
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
@@ -197,7 +197,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the last events of a job: an invalid load for each id in `missing`, and the end of the job."""
+    """Yield an invalid load for each id in `missing`, with `reason`, and then the end of the job."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

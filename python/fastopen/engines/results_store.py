@@ -232,7 +232,7 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Add the time of the block to `seconds`. Suppress OSError, but keep the first as `complaint`."""
+        """Add the block's time to `seconds`. Suppress OSError, but keep the first as `complaint`."""
         started = time.perf_counter()
         try:
             yield

@@ -327,7 +327,7 @@ def read_asked(
 ) -> Asked:
     """Read requested values. `written` maps names of factors to values; None means that the factor is not
     requested. `named` has names of networks (NAMED_NETWORKS), which set RTT and rates. Several values or
-    names are a list, or a text with commas. Raises InputError for all errors together."""
+    names are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

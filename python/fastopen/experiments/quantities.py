@@ -149,7 +149,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
-    """Yield pairs of a host and its value. In TOML, the key `a.test` without quotes is a table in a table."""
+    """Yield (host, value), `domain` before each host. The TOML key `a.test` without quotes is nested."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{domain}{name}.")
@@ -172,7 +172,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Parse jitter: a standard deviation, `uniform:` and the largest deviation, or `none`."""
+    """Parse `none`, a standard deviation, or `uniform:` and a largest deviation to `LinkDirection.jitter`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -190,7 +190,7 @@ def _write_jitter(value: dict[str, int]) -> str:
 
 
 def _cross(value: object) -> dict[str, str] | None:
-    """Parse cross traffic: `down=bulk`, `up=bulk`, `down=bulk+up=bulk`, or `none`."""
+    """Parse `down=bulk`, `up=bulk`, `down=bulk+up=bulk` or `none` to `Network.cross`."""
     if value == "none":
         return None
     cross: dict[str, str] = {}

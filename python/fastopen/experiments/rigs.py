@@ -200,7 +200,7 @@ class RigSpace:
         return experiment.model_copy(update={"networks": networks, "pages": [page]})
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
-        """Return the base experiment with one network, one page and these properties. Raises InputError."""
+        """Return the base experiment with this network, page and properties, without TFO if `off`."""
         document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)

@@ -79,7 +79,7 @@ class References:
 
 
 def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
-    """Return the references in the text of a resource; empty unless `kind` is `document` or `stylesheet`."""
+    """Return the references in a text of type `kind`; empty unless it is a document or stylesheet."""
     if kind == "document":
         return _references_in_document(text, charset)
     if kind == "stylesheet":
