@@ -79,8 +79,8 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 def load_s(job: Job) -> float:
     """Return the estimated seconds of one load in real time: transfer at the link's rate, plus rounds of
-    requests, plus processing. A round is a request and its response, after a handshake if connections are not
-    kept open."""
+    requests, plus processing before the load event. A round is a request and its response, after a handshake
+    if connections are not kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

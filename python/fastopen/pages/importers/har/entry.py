@@ -280,8 +280,8 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
-    """Return how the browser answered the request without the network (a key of notes.SENTENCES); None if the
-    network carried it.
+    """Return the way (a key of notes.SENTENCES) in which the browser answered a request without the network;
+    None if the network carried the request. `timed`: see `_is_cached`.
 
     For a request that HSTS upgrades to https, Chrome writes an internal redirect, and marks it with a header
     and with the phrase of its status."""
