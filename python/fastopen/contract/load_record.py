@@ -189,7 +189,7 @@ class Quic(RecordPart):
 
 
 class Connection(RecordPart):
-    """One connection of a load, with the evidence of both ends."""
+    """One connection of a load, with measurements of both ends."""
 
     id: Count
     """The number of the connection in the load."""

@@ -244,7 +244,7 @@ class Tls(Part):
 
     @property
     def rejects_early_data(self) -> bool:
-        """Return True if early data with a ticket of the earlier visit is rejected."""
+        """Return True if origins reject early data that comes with a ticket of the earlier visit."""
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property

@@ -130,7 +130,7 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with the think times and reference positions of the sampled explanation."""
+        """Return the page with think times and `initiator_at_bytes` of one of the page's explanations."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]

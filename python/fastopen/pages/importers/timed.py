@@ -115,7 +115,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
 
 
 def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes: Notes) -> float | None:
-    """Return the time of the load event in ms since 1970; None if it is missing or contradictory."""
+    """Return the time of the load event in ms since 1970; None if missing or if other times contradict it."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
