@@ -24,7 +24,7 @@ _ARGUMENTS: Final = {factor.argument: factor for factor in ASKED}
 
 
 class Experiment:
-    """Loads of pages over networks, with TCP Fast Open off and on.
+    """A plan of page loads over emulated networks, with TCP Fast Open off and on. `api.run` executes it.
 
     >>> Experiment("example", rtt=["20ms", "100ms"], repeats=5, seed=1)
     <Experiment notebook: 1 page x 2 networks x 3 transports x 5 repeats = 30 loads>
@@ -58,9 +58,11 @@ class Experiment:
         repeat samples uncertain values. Without `seed`, a seed is drawn and recorded if anything is random.
         With `off2` among `transports`, the experiment is an A/A test.
 
-        `where` and `sample` select pages as in `fastopen run`, but never leave out `Page` objects. With
-        `as_imported`, recorded waits are used as server think times: the queueing delay in the recorder's
-        network is not subtracted. Raises InputError that names the problem.
+        `where` and `sample` select pages as in `fastopen run`, but never leave out `Page` objects. `library`
+        and `lenient` are options of the import, as in `fastopen run`. With `as_imported`, recorded waits are
+        used as server think times: the queueing delay in the recorder's network is not subtracted.
+        `tolerance` and `smallest_effect` are tables as in an experiment file. Raises InputError that names
+        the problem.
         """
         tables = {
             key: value for key, value in factors.items() if key in TABLES and isinstance(value, Mapping)
@@ -112,7 +114,8 @@ class Experiment:
         return tuple(str(page) for page in self._given if not isinstance(page, Page))
 
     def changed(self, **settings: Any) -> Self:
-        """Return a copy with other `repeats`, `seed`, `arms` or `engines`. Raises InputError if invalid."""
+        """Return a copy with other `repeats`, `seed`, `arms` (uses of TFO) or `engines`. Raises InputError if
+        the copy is invalid."""
         made = copy(self)
         try:
             made.asked = Asked(**{**dict(self.asked), **settings})
@@ -144,7 +147,7 @@ class Experiment:
 
 
 def _signature() -> inspect.Signature:
-    """Return the signature of Experiment with an argument for each factor instead of `**factors`."""
+    """Return the signature of Experiment with an argument for each setting instead of `**factors`."""
     own = [*inspect.signature(Experiment.__init__).parameters.values()][1:-1]
     factors = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=factor.usual, annotation=object)

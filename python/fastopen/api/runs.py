@@ -105,13 +105,13 @@ class Run(Closing):
         )
 
     def load(self, job: str, load: str) -> LoadRecord:
-        """Return the full record of the last attempt of one load, by the names of its job and of the load in
-        the job. Raises KeyError if the run has no such load."""
+        """Return the full record of the last attempt at one load. `job` and `load` are the ids in the columns
+        `job` and `id` of `loads`. Raises KeyError if the run has no such load."""
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return the charts of the single loads
-        that the report shows for each table row."""
+        """Return the charts of the report by name. With `loads`, also return the charts of single loads: for
+        each page, network and setting, the loads with about the median saving."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -155,7 +155,7 @@ def _frame(columns: Mapping[str, Kind], rows: Iterable[Row]) -> "pd.DataFrame":
 
 
 def _chart(figure: "Figure") -> "alt.TopLevelMixin":
-    """Return the figure as a chart that contains its data, style and text alternative."""
+    """Convert a figure to an Altair chart with its data, style, and text for readers who cannot see it."""
     import altair as alt
 
     spec = figure.spec()
@@ -168,8 +168,8 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
 
 
 def _recorded(results: Results) -> Console:
-    """Return a console to which the results were printed and which has recorded them, so that they can be
-    exported as text and HTML."""
+    """Print the results to a console that records them, and return this console, which can export them as
+    text and HTML."""
     console = Console(
         width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )
@@ -201,13 +201,14 @@ def run(
     """Run an experiment, or resume its unfinished run in `output`.
 
     The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
-    `jobs` is the number of parallel worlds. `until_ci` (`"1%"`) repeats loads until intervals have at most
-    this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part. `store` is the folder or
-    URL of a results store. `executor` is any executor of `concurrent.futures`; its workers run the loads in
-    virtual time (`jobs` is then the number of parallel tasks), and the caller shuts it down.
+    `jobs` is the number of emulated networks at once. `until_ci` (`"1%"`) repeats loads until confidence
+    intervals have at most this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part of
+    the experiment. `store` is the folder or URL of a results store. `executor` is any executor of
+    `concurrent.futures`; its workers run the loads in virtual time (`jobs` is then the number of parallel
+    tasks), and the caller shuts it down. `progress` shows a bar, or is called after each event.
 
-    After an interrupt, `run` stops the worlds and returns the run with its finished loads. Call it from the
-    main thread, because worlds belong to the thread that starts them. Raises InputError and MachineError.
+    After KeyboardInterrupt, `run` returns the run with its finished loads. Call it from the main thread,
+    because emulated networks belong to the thread that starts them. Raises InputError and MachineError.
     """
     options = RunOptions(
         output=None if output is None else Path(output),

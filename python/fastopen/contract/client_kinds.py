@@ -1,4 +1,4 @@
-"""Define the types of clients, with their capabilities. Rules look up a capability in this table instead of
+"""Define the types of clients, with their capabilities. Code looks up a capability in this table instead of
 checking a client's name.
 
 To add a command-line tool, add an entry to _TOOLS. The capabilities that the world program needs are in
@@ -108,11 +108,11 @@ class ClientType:
     virtual_resource_s: float = 0.0
     """Seconds of processor time by which each resource of the page takes longer than with the loader."""
     worlds_per_core: float = 4
-    """Worlds that can run in parallel on a core with the engine `host` without changing results
-    (benches/parallel.py)."""
+    """Loads of separate jobs that can run in parallel on a core in real time (engine `host`) without changing
+    results (benches/parallel.py)."""
     timeout_margin_s: float = 60
-    """A world is ended if it writes no record for a load's time limit plus this number of seconds, which
-    cover building and measuring the world, fetching cookies, and starting the client. The launcher of the
+    """The world program is ended if it writes no record for a load's time limit plus this number of seconds,
+    in which it builds and measures the network, fetches cookies and starts the client. The launcher of the
     virtual engine ends a silent kernel earlier."""
 
     @property
@@ -183,7 +183,7 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Return a tool's type. `label` is also its program's name, and by default its package's."""
+    """Return the type of a tool with the fields `can`. `label` is also the program's and package's name."""
     usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 

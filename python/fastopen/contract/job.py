@@ -1,4 +1,4 @@
-"""Define a job for the world program: one world, and the loads to run in it.
+"""Define a job for the world program: one emulated network (a world), and the loads to run in it.
 
 These models define the contract. From their types, bounds and docstrings, tools/generate.py makes the schemas
 that Python and Rust are tested against, and the tables of docs/dev/contract.md."""
@@ -29,7 +29,7 @@ ArrivalCount = Annotated[int, Field(ge=1, le=ARRIVALS_MAX)]
 
 
 class Tolerance(Part):
-    """The tolerated deviations of a world from its job."""
+    """The tolerated deviations of the emulated network from the job."""
 
     rtt_us: Microseconds = 1000
     """The largest deviation of the measured RTT. A larger deviation is an error."""
@@ -100,7 +100,7 @@ class LoadSpec(Part):
 
 
 class Job(Part):
-    """One world and its loads, in the order in which they run."""
+    """One emulated network with its servers and client (a world), and the loads to run in it."""
 
     contract: Annotated[int, Field(ge=CONTRACT, le=CONTRACT)]
     """The version of this contract."""
@@ -129,8 +129,8 @@ class Job(Part):
     tcp_trace: bool = False
     """True to sample TCP_INFO of the origins' ends of connections over time (`origin_samples`)."""
     fault: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """Only in soak tests: the number of a fault that is added to the observations of each load. The rules of
-    evidence must then find the load invalid."""
+    """Only in soak tests: the number of a fault that is added to the observations of each load. The checks of
+    the world program must then find the load invalid."""
 
     @model_validator(mode="after")
     def _heads_can_be_sent(self) -> Self:

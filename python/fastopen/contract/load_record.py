@@ -189,7 +189,7 @@ class Quic(RecordPart):
 
 
 class Connection(RecordPart):
-    """One connection of a load, with the evidence of both ends."""
+    """One connection of a load, with measurements of both ends."""
 
     id: Count
     """The number of the connection in the load."""
@@ -202,7 +202,7 @@ class Connection(RecordPart):
     connected_ns: Nanoseconds | None
     """The time at which the connection was writable; null: never."""
     handshake_us: Count | None
-    """The time from opening to the end of the TCP handshake, if the client waited for it."""
+    """The time from opening to the end of the TCP handshake; null: QUIC, or the client did not wait."""
     tls: TlsSession | None = None
     """The TLS handshake; null: cleartext, or a handshake that did not end."""
     multiplexed: bool = False
@@ -210,9 +210,9 @@ class Connection(RecordPart):
     requests: Count
     """The number of requests that the connection carried."""
     client: Evidence | None
-    """The kernel's view of the client's end."""
+    """TCP_INFO of the client's end; null: not observed, or not a TCP connection."""
     origin: Evidence | None
-    """The kernel's view of the origin's end."""
+    """TCP_INFO of the origin's end; null: not observed, or not a TCP connection."""
     quic: Quic | None = None
     """The numbers of packets of a QUIC connection, which the kernels do not count; null: a TCP connection."""
     origin_samples: Items[TcpSample] = Field(default=[])
@@ -231,7 +231,7 @@ class Connection(RecordPart):
 
 class GivenUp(RecordPart):
     """Counts of connections that the client closed without a request, before a segment from the server
-    arrived (SYN_SENT). Browsers close surplus connections in this way. Rules of evidence ignore them."""
+    arrived (SYN_SENT). Browsers close surplus connections in this way. They do not make a load invalid."""
 
     connections: Count = 0
     syn_data: Count = 0
@@ -316,7 +316,7 @@ class Server(RecordPart):
 
 
 class LoadRecord(RecordPart):
-    """One load: its page load time and the evidence."""
+    """One load: its page load time, requests and connections, and the kernels' evidence."""
 
     type: Literal["load"]
     job: str
@@ -376,7 +376,7 @@ class LoadRecord(RecordPart):
 
     @property
     def syn_data_connections(self) -> int:
-        """Return the number of connections with data in their SYN, without those that the client gave up."""
+        """Return the number of connections whose SYN data was acknowledged, without `given_up` ones."""
         return sum(connection.carried_syn_data for connection in self.connections) - self.given_up.syn_data
 
     @property

@@ -1,4 +1,4 @@
-"""Define the settings of the network in a job's world."""
+"""Define the settings of the emulated network of a job."""
 
 from typing import Annotated, Final, Literal, Self
 

@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _current_name(bodies: object) -> object:
-    """Rename `structural`, the name of synthetic bodies in files and runs from before contract 2."""
+    """Return a value of `bodies` with `structural`, the name before contract 2, replaced by `synthetic`."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -102,7 +102,7 @@ class Origins(Part):
 
     @property
     def all_quic(self) -> bool:
-        """Return True if every host uses QUIC over TLS, so arms with TFO are left out: QUIC has no SYN."""
+        """Return True if all hosts speak HTTP/3. TFO is then impossible, because QUIC has no SYN."""
         return self.http == "3"
 
     def without(self, version: str) -> str:
@@ -147,7 +147,7 @@ class Tls(Part):
     """The settings of TLS, for loads whose transport uses TLS (docs/https.md)."""
 
     version: TlsVersion = "1.3"
-    """The newest version that the origins speak."""
+    """The newest TLS version that the origins speak."""
     key_share: KeyShare = "x25519mlkem768"
     """The group of the key share in the loader's ClientHello. Other clients choose their own groups."""
     session: SessionStart = "none"
@@ -233,7 +233,7 @@ class Tls(Part):
         return self
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Return True if the settings are consistent after `changes`. Unknown keys are ignored."""
+        """Return True if the settings stay valid with `changes` (values by key). Unknown keys are ignored."""
         try:
             Tls.model_validate(
                 self.model_dump() | {key: changes[key] for key in changes if hasattr(self, key)}
@@ -244,7 +244,7 @@ class Tls(Part):
 
     @property
     def rejects_early_data(self) -> bool:
-        """Return True if early data with a ticket of the earlier visit is rejected."""
+        """Return True if origins reject early data that comes with a ticket of the earlier visit."""
         return self.early_data_rejected or self.ticket_state != "valid"
 
     @property

@@ -48,9 +48,9 @@ class MeasuredRate(RecordPart):
 
 
 class Measured(RecordPart):
-    """The measured network of this world. Probes cross the requested link without loss, jitter or reordering,
-    and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may arrive at
-    any point of the trace."""
+    """The measurements of the emulated network. Probes cross the requested link without loss, jitter or
+    reordering, and with a tail-drop queue. An unlimited rate replaces a requested trace, because a probe may
+    arrive at any point of the trace."""
 
     rtt_us: MeasuredRtt
     """The RTT of the access link."""
@@ -95,7 +95,7 @@ class FidelityGaps(RecordPart):
 
 
 class WorldRecord(RecordPart):
-    """The world as it was built and measured, before its loads."""
+    """The emulated network of a job (its world), as built and measured before the loads."""
 
     type: Literal["world"]
     job: str
@@ -119,9 +119,9 @@ class WorldRecord(RecordPart):
     """The nice value of the world's processes: -20 as root, otherwise unchanged."""
     measured: Measured
     fidelity_gaps: FidelityGaps | None = None
-    """Deviations of synthetic bodies; null: bodies are not synthetic."""
+    """Deviations of synthetic bodies from the page; null: bodies are not synthetic."""
     setup_us: Count
-    """The time to build and measure the world."""
+    """The time to build and measure the emulated network."""
 
 
 class ServerCore(RecordPart):
@@ -161,7 +161,7 @@ class ServerCore(RecordPart):
 
 
 class TransactionsRecord(RecordPart):
-    """The results of a load's transactions."""
+    """The results of a load that made transactions instead of loading the page."""
 
     type: Literal["transactions"]
     job: str
@@ -231,14 +231,14 @@ class PacketsRecord(RecordPart):
 
 
 class EndRecord(RecordPart):
-    """The end of a job. Its world has been removed."""
+    """The end of a job, after its emulated network was removed."""
 
     type: Literal["end"]
     job: str
     loads: Count
     """The number of load records that were written."""
     teardown_us: Count
-    """The time to remove the world."""
+    """The time to remove the emulated network."""
 
 
 class ErrorRecord(RecordPart):
@@ -248,7 +248,7 @@ class ErrorRecord(RecordPart):
     job: str | None
     """The id of the job; null: no job could be read."""
     fault: Literal["input", "machine", "world", "internal"]
-    """The party at fault: the input, this machine, a world that differs from the job, or the program."""
+    """The party at fault: the input, this machine, a network that differs from the job, or the program."""
     message: str
     """A description of the problem and its place."""
     remedy: str = ""
@@ -265,16 +265,16 @@ def record_adapter() -> TypeAdapter[Record]:
 
 
 class RecordError(ValueError):
-    """Raised for a line that violates the contract. The message is the reason."""
+    """Raised if a line of the world program's output is not a valid record. The message is the reason."""
 
 
 class ContractError(RecordError):
-    """Raised if the world program speaks another version of the contract."""
+    """Raised if the world program has another version of the input and output format than CONTRACT."""
 
 
 def parse_record(line: bytes | str) -> Record:
-    """Parse a line of the world program's output. Raises RecordError if the line violates the contract, and
-    its subclass ContractError if the program speaks another version of the contract."""
+    """Parse a line of the world program's output. Raises RecordError if the line is not a valid record, and
+    its subclass ContractError if the program uses another version of the format than CONTRACT."""
     try:
         record = record_adapter().validate_json(line)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Run jobs: the two engines (`host`, `virtual`), installed kernels and the store of results."""
+"""Run jobs in real time (engine `host`) or virtual time (`virtual`), and store their results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.client_programs import check_versions, describe_clients, describe_servers

@@ -24,7 +24,7 @@ def bodies_digests(bodies: Bodies) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class JobStarted:
-    """The start of a job's world. `attempt` counts the worlds that were started for the job, from 1."""
+    """The start of a job. `attempt` is 1, or higher if the job had to be started again after a failure."""
 
     job: str
     attempt: int
@@ -32,7 +32,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """A world that was built and measured. `raw` is the record as the world program wrote it."""
+    """The emulated network of a job, built and measured. `raw` is the JSON text of `record`."""
 
     record: WorldRecord
     raw: str
@@ -48,7 +48,7 @@ class PacketFile:
 
 @dataclass(frozen=True)
 class LoadDone:
-    """The end of a load, valid or not. `raw` is the record as the world program wrote it."""
+    """The end of a page load, valid or not. `raw` is the JSON text of `record`."""
 
     record: LoadRecord
     raw: str
@@ -58,7 +58,7 @@ class LoadDone:
 
 @dataclass(frozen=True)
 class TransactionsDone:
-    """The end of a load that makes transactions, valid or not. `raw` is the world program's record."""
+    """The end of a load that makes transactions, valid or not. `raw` is the JSON text of `record`."""
 
     record: TransactionsRecord
     raw: str
@@ -77,7 +77,7 @@ Reported = WorldRecord | LoadRecord | TransactionsRecord
 
 
 def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
-    """Return the event that reports a record of the world program. `raw` is the record's text."""
+    """Return the event that reports a record of the world program. `raw` is the record's JSON text."""
     match record:
         case WorldRecord():
             return WorldBuilt(record, raw)

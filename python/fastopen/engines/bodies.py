@@ -11,8 +11,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile(Closing):
-    """An unnamed file with recorded bodies and response heads. Worlds inherit its file descriptor. Use it as
-    a context manager."""
+    """An unnamed file with recorded bodies and response heads. World programs inherit its file descriptor.
+    Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
         """Write the file, unless there are no bodies. Raises MachineError if it cannot be written."""
@@ -40,7 +40,7 @@ class BodiesFile(Closing):
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that a world must inherit."""
+        """Return the file descriptors that a world program must inherit; empty if there are no bodies."""
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:

@@ -32,8 +32,8 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return a copy of the job with absolute paths of its server and client programs, because a world may
-    have another PATH. Set the client's `exit_codes` to those of its type, and `isolate` to True if the client
+    """Return a copy of the job with absolute paths of its server and client programs, because they may run
+    with another PATH. Set the client's `exit_codes` to those of its type, and `isolate` to True if the client
     is a known program from /usr. Raises MachineError if a program is not found."""
     words = job.origins.server
     if words is not None:
@@ -61,8 +61,8 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each external server's command line to the SHA-256 of its program and of the files that it names.
-    Skip None. Raises MachineError if a program is not found."""
+    """Map each external server's command line to a text with the SHA-256 of its program and of the files
+    among its words. Skip None. Raises MachineError if a program is not found."""
     described = {}
     for words in servers:
         if words is not None:

@@ -141,7 +141,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the engine's event for `sent`, except a job's first start, which `run` has reported."""
+    """Yield the event that a worker sent as `sent`, except a job's first start, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)

@@ -1,4 +1,4 @@
-"""Run jobs on this machine's kernel in real time: several worlds in parallel, each in a process."""
+"""Run jobs on this machine's kernel in real time, with several world programs in parallel."""
 
 import math
 import os
@@ -27,17 +27,17 @@ CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """Return the number of worlds with such clients that can run at once here without changing results."""
+    """Return the number of jobs with these clients that this machine can run at once without distortion."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
 
 class WorldEngine:
-    """An engine that runs up to `parallel` worlds at once. Each world is a process of `command`, which is
-    bound to one of `cores` unless `cores` is empty.
+    """An engine that runs up to `parallel` processes of the world program (`command`) at once. Each process
+    is bound to one of `cores` unless `cores` is empty.
 
-    Use the main thread to iterate over the events: a world is killed when the thread that started it ends
-    (PR_SET_PDEATHSIG)."""
+    Use the main thread to iterate over the events: the kernel kills a process when the thread that started
+    it ends (PR_SET_PDEATHSIG)."""
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
@@ -50,7 +50,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in one process. If it fails, another process runs the jobs not yet begun."""
+        """Run each batch of jobs in one process, and after a failure the jobs not yet begun in another."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -79,7 +79,7 @@ class WorldEngine:
 
 
 class HostEngine(WorldEngine):
-    """An engine that runs worlds on this machine's kernel, in real time."""
+    """An engine that runs jobs on this machine's kernel, in real time."""
 
     def __init__(self, program: Path, parallel: int | None = None) -> None:
         super().__init__([program], default_parallel() if parallel is None else parallel)
@@ -106,7 +106,7 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Start a world program that runs the jobs. Raises MachineError if a program is missing."""
+        """Start a world program that runs the jobs, as attempt number `attempt`. Raises MachineError."""
 
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
@@ -126,7 +126,7 @@ class _Worlds(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def _bind_to_core(self, world: WorldProcess) -> None:
-        """Bind a world's process, and so the processes that it starts, to the core with the fewest worlds."""
+        """Bind a world program, and the processes that it starts, to the core with the fewest programs."""
         used = Counter(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
         # If this process may not use the core any more, the world runs on any core.
@@ -134,8 +134,8 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait until a world writes, exits or misses its own deadline, or until `deadline` (time.monotonic).
-        Return the new events, and the worlds that ended or had to be killed. These worlds are closed."""
+        """Wait until a world program writes, exits or misses its own deadline, or until `deadline`
+        (time.monotonic). Return the new events, and the programs that ended or were killed, closed."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -187,7 +187,7 @@ class _Worlds(Closing):
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """Yield the last events of a job whose world ended. Raise the program's InputError or MachineError."""
+    """Yield the last events of a job whose program ended. Raise its InputError or MachineError instead."""
     error = world.error
     if error is not None and error.fault == "input":
         raise InputError(error.message, f"job {world.job.id}", error.remedy)
@@ -197,7 +197,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield the last events of a job: an invalid load for each id in `missing`, and the end of the job."""
+    """Yield an invalid load for each id in `missing`, with `reason`, and then the end of the job."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(

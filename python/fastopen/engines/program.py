@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the path in FASTOPEN_WORLD, or else in wheel or checkout. Raises MachineError if missing."""
+    """Return the program in FASTOPEN_WORLD, the wheel or the checkout. Raises MachineError if missing."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -47,7 +47,7 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """Let `fastopen-world --check` test if this machine can run worlds. Return the `name`, `ok`, `detail` and
+    """Let `fastopen-world --check` test if this machine can run jobs. Return the `name`, `ok`, `detail` and
     `remedy` of each check, also of failed ones. Raises MachineError if the program prints no results."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]

@@ -62,7 +62,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job: the records of its world and loads, shortened by `without_job_id`."""
+    """A stored result of a job: the JSON records of network and loads, shortened by `without_job_id`."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
@@ -147,7 +147,7 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return the inputs that determine a job's result. `bodies`: the digest of recorded bodies, or empty."""
+    """Return `Result.decided_by` for a job. `bodies` is the digest of its recorded bodies, or empty."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
@@ -164,7 +164,7 @@ class ResultsStore:
         self.seconds = 0.0
         """The seconds spent on reading and writing."""
         self.complaint = ""
-        """The first failure to read or write; empty if there was none."""
+        """The message of the first failure to read or write; empty if there was none."""
         try:
             if not self._exists():
                 if any(not name.startswith((MARK, TEMPORARY)) for name in self.files.names()):
@@ -174,7 +174,7 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _exists(self) -> bool:
-        """Return True if the file MARK exists. Raises InputError if another version of fastopen wrote it."""
+        """Return True if the store's marker file exists. Raises InputError if another version wrote it."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:
@@ -198,8 +198,8 @@ class ResultsStore:
         return found if found is not None and found.key == key else None
 
     def put(self, result: Result) -> None:
-        """Store a result, unless it is too large, already stored, or disputed. If the stored result of the
-        same job differs, move both to the folder DISPUTED and raise MachineError."""
+        """Store a result, unless it is too large, already stored, or its job has a result in DISPUTED. If the
+        stored result of the same job differs, move both to the folder DISPUTED and raise MachineError."""
         if result.size > MAX_BYTES:
             return
         with self._using("written"):
@@ -232,7 +232,7 @@ class ResultsStore:
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
-        """Add the time of the block to `seconds`, and keep the first OSError of any block as `complaint`."""
+        """Add the block's time to `seconds`. Suppress OSError, but keep the first as `complaint`."""
         started = time.perf_counter()
         try:
             yield

@@ -37,7 +37,7 @@ def can_be_stored(job: Job) -> bool:
 
 class StoredEngine:
     """An engine that reads results from a store, and runs the jobs without a result on another engine. It
-    reports the records of a storable job together, after it stored them."""
+    reports the records of a job whose result it stores together, after it stored them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -89,7 +89,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield events, but hold back the records of a job in `decided` until it has ended and is stored."""
+        """Yield the events in `made`. Hold back records of a job in `decided` until its result is stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):
@@ -112,7 +112,7 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return a job's result for the store; None if a load is missing, or invalid because of the machine."""
+    """Return a job's result to store. Return None if a load is missing, or invalid because of the machine."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

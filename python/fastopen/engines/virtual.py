@@ -20,7 +20,7 @@ WORTH_A_START: Final = 5000
 
 
 class VirtualEngine(WorldEngine):
-    """An engine that runs worlds on User-Mode Linux in virtual time, so that waiting takes no real time.
+    """An engine that runs jobs on User-Mode Linux in virtual time, so that waiting takes no real time.
 
     Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
     loads. The order of jobs does not change their results. A kernel stays on one core: only one of its
@@ -29,8 +29,8 @@ class VirtualEngine(WorldEngine):
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
     ) -> None:
-        """Create an engine that binds its kernels to cores from the index `first_core` on. By default, the
-        process id decides, so that simultaneous runs mostly start on different cores."""
+        """Create an engine that binds `parallel` kernels (None: one per core) to cores, from the index
+        `first_core` on. By default, the process id decides, so that runs mostly start on different cores."""
         command: list[str | Path] = [program, "--kernel", kernel.path, *kernel.manifest.arguments]
         cores = sorted(os.sched_getaffinity(0))
         first = (os.getpid() if first_core is None else first_core) % len(cores)

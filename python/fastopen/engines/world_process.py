@@ -83,7 +83,7 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Process output from one of the program's descriptors, and return the events that it completes."""
+        """Process output that arrived at `now` on a descriptor. Return the events that it completes."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -100,13 +100,13 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record that the program missed its deadline, unless it is `over`."""
+        """Record as a violation that the program missed its deadline, unless it is `over`."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
     @property
     def over(self) -> bool:
-        """Return True if the program reported its end or an error, or broke the contract."""
+        """Return True if the program reported its end or an error, or wrote invalid output."""
         return self.ended or self.error is not None or self.violation is not None
 
     def _record(self, line: bytes) -> list[Event]:
@@ -152,7 +152,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the program's error, or why loads are missing, or None. Call it after the process ended."""
+        """Return the error because of which loads are missing, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

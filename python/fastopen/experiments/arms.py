@@ -53,7 +53,7 @@ class Arm:
     preference: int = 0
     """Texts and figures that show only one treatment show the treatment with the highest number."""
     encrypted: bool = False
-    """True if each connection uses TLS."""
+    """True if connections use TLS, with `security` set to `recorded` only those to https URLs."""
 
     @property
     def fast_open(self) -> bool:
@@ -68,7 +68,7 @@ class Arm:
         return "tfo" if self.fast_open else "tcp"
 
     def over(self, tls: Tls | None) -> "Arm":
-        """Return the arm with TLS, or in cleartext if `tls` is None."""
+        """Return a copy of the arm that uses TLS, or cleartext if `tls` is None."""
         return replace(self, encrypted=tls is not None)
 
     def load(self) -> LoadSpec:
@@ -158,12 +158,12 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the baseline in a mapping of arms to values; None if it has no baseline."""
+    """Return the value of the baseline (no TFO) in a mapping by arm; None if it has no baseline."""
     return of_arm.get(BASELINE.name)
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the treatments among these arms, sorted by preference, the highest first."""
+    """Return the treatments (arms with TFO) among these arms, the highest `preference` first."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -171,12 +171,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the treatment with the highest preference in a mapping of arms, or None."""
+    """Return the value of the preferred treatment (arm with TFO) in a mapping by arm; None if it has none."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline, including the control; empty if there is no baseline."""
+    """Return the arms to compare with the baseline (no TFO), with the A/A control; empty without baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,9 +184,9 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and TLS settings (None: cleartext) for `words`, the values of --transports. Setups then
-    combine every arm with every setting, so that each setting has a baseline. If all words are arms or `all`,
-    the settings are `tls`. Otherwise the words decide between cleartext and TLS, and TLS uses the settings in
+    """Return the arms and TLS settings (None: cleartext) that `words`, the values of --transports, request.
+    Each arm is later combined with each setting. If all words are arms or `all`, the settings are `tls`.
+    Otherwise, words such as `tcp` and `tls` choose between cleartext and TLS. TLS then uses the settings in
     `tls` that are not None, or the defaults."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)

@@ -1,4 +1,4 @@
-"""Define the cells of an experiment, find the factors that vary, and name the cells by these factors."""
+"""Define cells, the measured combinations of an experiment, and name cells by the factors that vary."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cells that differ only in their arm: they are loaded together and compared with each other. `network`
-    and `setup` are indices into the experiment's lists."""
+    """A page, network, setup and engine with which arms (uses of TFO) are compared. `network` and `setup` are
+    indices into the experiment's lists."""
 
     page: str
     network: int
@@ -25,7 +25,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell(Comparison):
-    """One page, network, setup, engine and arm. `index` is the cell's position in the plan."""
+    """A measured combination of page, network, setup, engine and arm. `index` is its position in the plan."""
 
     index: int
     arm: Arm
@@ -43,11 +43,11 @@ def point_of(experiment: Experiment, at: Comparison) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, plus the RTT. Tables, sentences and ids name cells by them."""
+    """The factors that vary in an experiment, plus the RTT. Their values name cells in tables and ids."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
-    """The varying factors of FACTORS, and then the RTT."""
+    """The varying factors in the order of FACTORS, and then the RTT."""
     varying: tuple[Factor, ...]
     """The factors that tables show. If networks differ and all have names, the names replace the rates."""
     varying_rtt: bool
@@ -58,7 +58,7 @@ class VaryingFactors:
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
-        """Return the text that distinguishes a cell on its page: `20 ms`, `20 ms, 2 Mbit/s down`, `4g`."""
+        """Return the text that distinguishes a cell from others of the page: `20 ms, 2 Mbit/s down`, `4g`."""
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
@@ -71,8 +71,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the values of the factors with a verdict for each value (`Factor.question`), such as
-        `HTTP/2, TLS 1.3`; empty if none varies. In cleartext, leave out factors of TLS."""
+        """Return a cell's values of factors that get a verdict for each value (`Factor.question`), such as
+        `HTTP/2, TLS 1.3`; empty if none varies. In cleartext, leave out factors of TLS except `tls`."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -124,8 +124,8 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
 
 
 def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return False if a factor varies only because some points lack its part, such as TLS settings, and no
-    phrase of the factor names this case."""
+    """Return True for a factor that varies, unless it varies only because some points lack its part, such as
+    TLS settings, and it has no phrase for these points (`absent_phrase`)."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True
@@ -154,7 +154,7 @@ def setup_labels(experiment: Experiment) -> list[str]:
 
 
 def _numbered(labels: list[str]) -> list[str]:
-    """Return the labels. If any two are equal, add its position to each: `20ms~0`."""
+    """Return the labels. If any two are equal, add the position to each label: `20ms~0`."""
     if len(set(labels)) == len(labels):
         return labels
     return [f"{label}~{number}" for number, label in enumerate(labels)]

@@ -25,7 +25,7 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
 def _vary_table(vary: object) -> object:
-    """Convert a file's value of `vary`: True to an empty table (the default spreads), and False to None."""
+    """Convert a file's value of `vary`: True to {} (the defaults of `Variation`), and False to None."""
     if isinstance(vary, str | int) and not isinstance(vary, bool):
         raise not_accepted(vary, ("true", "false", "a table"))
     return ({} if vary else None) if isinstance(vary, bool) else vary
@@ -48,7 +48,7 @@ class ExperimentSpec(Part):
     vary: Annotated[Variation | None, BeforeValidator(_vary_table)] = None
     published: PublishedTable | None = None
     rig: list[dict[str, Any]] = Field(default_factory=list)
-    """Properties that the rig of the published experiment may have had (fastopen.experiments.rigs)."""
+    """Possible properties of the published experiment's test setup, its rig (experiments/rigs.py)."""
 
 
 def experiment_of(
@@ -60,7 +60,7 @@ def experiment_of(
     named: object = None,
 ) -> Experiment:
     """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
-    relative paths. `factors` (values by name), `combine` and `named` add settings that the document lacks.
+    relative paths. `factors` (values by name), `combine` and `named` (see `read_asked`) add missing settings.
     Raises InputError for all errors together, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)

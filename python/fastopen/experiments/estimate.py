@@ -19,7 +19,7 @@ def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
     """Return a rough estimate of the seconds that all jobs of a plan take. `parallel` maps each engine to the
-    number of worlds that it runs at once, and `slower` to its slowdown compared with an idle machine."""
+    number of jobs that it runs at once, and `slower` to its slowdown compared with an idle machine."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -79,8 +79,8 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 def load_s(job: Job) -> float:
     """Return the estimated seconds of one load in real time: transfer at the link's rate, plus rounds of
-    requests, plus processing. A round is a request and its response, after a handshake if connections are not
-    kept open."""
+    requests, plus processing before the load event. A round is a request and its response, after a handshake
+    if connections are not kept open."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

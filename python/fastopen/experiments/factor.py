@@ -29,13 +29,13 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 @dataclass(frozen=True)
 class Point:
-    """Objects that hold the values of all factors: a network, a setup, an engine and maybe an arm."""
+    """A network, setup, engine and maybe arm: the objects from which values of factors are read."""
 
     network: Network
     setup: Setup
     engine: EngineName
     arm: Arm | None = None
-    """Arm of the cell; None if the point is not a single cell."""
+    """Arm of the cell; None if the point stands for the cells of all arms."""
 
     def part(self, name: Part) -> Any:
         if name in ("network", "arm"):
@@ -50,7 +50,7 @@ class Factor:
     name: str
     """Name of the argument in Python, and of the option."""
     part: Part
-    """Part of a job or cell that has the factor's fields."""
+    """Part of a job or cell that has the factor's fields, such as `network`, `tls` or `arm`."""
     fields: tuple[str, ...]
     """Dotted paths of the factor's fields in the part: two for a factor of both directions of the link."""
     quantity: Quantity
@@ -60,7 +60,7 @@ class Factor:
     """Keys of cells in `--json` and names of exported columns, one for each field. If empty, the only name is
     the last part of the first field's path."""
     default: str | None = None
-    """Default value as users write it; None for the contract's default."""
+    """Default value as users write it; None for the default of the job's field."""
     otherwise: str = ""
     """Description of the default if it depends on other factors."""
     example: str = ""
@@ -76,7 +76,7 @@ class Factor:
     full: str = ""
     """Template for a phrase that is clear without context, such as `RTT {} ms`; by default `phrase`."""
     absent_phrase: str = ""
-    """Phrase for a point at which the factor has no value, or no effect."""
+    """Phrase that replaces the value if the factor has no value or no effect, such as `cleartext`."""
     words: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Phrases for certain values. A key is the text of the value in a column of a table."""
     label: str = ""
@@ -84,10 +84,10 @@ class Factor:
     question: bool = False
     """True if each value gets its own verdict on TFO, instead of one verdict for all values."""
     first_flight: bool = False
-    """True if the factor decides how connections begin. A report compares rows that differ only in it."""
+    """True if the factor decides how connections begin. Reports compare cells that differ only in it."""
     natural: Callable[[Point], tuple[Any, ...]] | None = None
-    """Function that returns the default of each field at a point, if it depends on the point or differs from
-    the contract's. A table does not show a factor that has only these values."""
+    """Function that returns the default of each field at a point, if it depends on other settings or differs
+    from the job's. A table does not show a factor that has only these values."""
     chance: Callable[[Any], bool] | None = None
     """Function that returns True for a value that makes loads random, even in virtual time. None: no value
     makes loads random."""
@@ -150,8 +150,8 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it: `default`, else the contract's. None if the default is empty,
-        or depends on other factors."""
+        """Return the default as users write it: `default`, else that of the job's field. None if the default
+        is empty, or depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -166,8 +166,7 @@ class Factor:
 
     @cached_property
     def bounds(self) -> str:
-        """Return the range that the contract allows, as users write it: `LOW to HIGH`, `LOW at least` or
-        empty."""
+        """Return the range that a job allows, as users write it: `LOW to HIGH`, `LOW at least` or empty."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -180,7 +179,7 @@ class Factor:
 
     @cached_property
     def _field(self) -> Any:
-        """Return the pydantic field of the first path in `fields`; None if the contract has no such field."""
+        """Return the pydantic field of the first path in `fields`; None if jobs have no such field."""
         model: Any = MODELS.get(self.part)
         *path, last = self.fields[0].split(".")
         for name in path:
@@ -245,7 +244,7 @@ class Factor:
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on the point. Factors of TLS have no value in cleartext."""
+        """Return True if the default depends on other settings. Factors of TLS have no value in cleartext."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:

@@ -91,7 +91,7 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors, in base units, in the order of the request and without duplicates."""
+    """The requested values of factors in base units (us, bytes, bit/s), in order and without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
@@ -151,7 +151,7 @@ class Asked:
 
     def _values(self, factor: Factor) -> list[Any]:
         """Return the requested values of a factor of the network, or else its defaults; [None] for a rate
-        that a trace replaces. The result is empty if the contract's model provides the default."""
+        that a trace replaces. The result is empty if the job's model has the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -161,7 +161,7 @@ class Asked:
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
         """Return the arms to compare, and a setup for each combination of client, origins, TCP and TLS. If
-        large certificates are compared, setups with REMEDIES are added. Raises InputError."""
+        large certificates are compared, add setups that reduce their cost (REMEDIES). Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
@@ -203,7 +203,7 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with other kinds, and no REMEDIAL factor is set."""
+        """Return True if large certificates are compared with others, and no REMEDIAL factor is requested."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -265,15 +265,15 @@ class Asked:
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an InputError at the requested factors in `names`, or at all if none is requested."""
+        """Return an InputError that names the requested factors of `names`, or all if none is requested."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert a ValueError raised in the `with` block into InputError. The place is the factors or the
-        setting that a ValidationError names, or else the requested factors of `parts`; for other errors, the
+        """Convert a ValueError in the `with` block into InputError. The place of a ValidationError is the
+        setting that it names, or else the requested factors of `parts`. The place of other errors is the
         factors `client` and `command`."""
         try:
             yield
@@ -327,7 +327,7 @@ def read_asked(
 ) -> Asked:
     """Read requested values. `written` maps names of factors to values; None means that the factor is not
     requested. `named` has names of networks (NAMED_NETWORKS), which set RTT and rates. Several values or
-    names are a list, or a text with commas. Raises InputError for all errors together."""
+    names are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

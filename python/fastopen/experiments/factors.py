@@ -1,4 +1,4 @@
-"""The registry of factors. Add a new factor here (see CONTRIBUTING.md).
+"""Define all factors: the settings that can vary in an experiment. Add new factors here (CONTRIBUTING.md).
 
 Options, table columns and phrases are in the order of FACTORS, except that the RTT is a table's last column.
 """
@@ -431,7 +431,7 @@ COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts of a job or cell that users can set, in order."""
+    """Return the factors of these parts (`Factor.part`) that users can set, in the order of FACTORS."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 

@@ -57,7 +57,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the rigs that an experiment's file declares. Raises InputError if it declares none."""
+    """Return the possible rigs (test setups) that an experiment declares. Raises InputError if none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)

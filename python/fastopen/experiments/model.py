@@ -41,7 +41,7 @@ class PublishedTable(Part):
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
     same_rig: list[str] = Field(default_factory=list)
-    """Other tables of the same pages and rig, by their `experiment`, which a search for the rig includes."""
+    """Other tables of the same pages and test setup, by their `experiment`, for the search for its rig."""
     known: list[str] = Field(default_factory=list)
     """Sentences for reports: other reasons why the published figures differ from this experiment's."""
 

@@ -62,13 +62,13 @@ def name_of(network: Network) -> str | None:
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if all these networks have the rates of RATES_BY_DEFAULT."""
+    """Return True if all these networks have the default rates (of the network RATES_BY_DEFAULT)."""
     usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
     return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 
 
 class _Named(Factor):
-    """A factor whose value is the name of the network. Tables show it instead of RTT and rates."""
+    """A factor whose value is the name of a network. Tables show the name instead of the rates."""
 
     def values(self, point: Point) -> tuple[str | None, ...]:
         return (name_of(point.network),)

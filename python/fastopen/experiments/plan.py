@@ -1,6 +1,6 @@
 """Turn an experiment into cells and jobs, with the order and the seed of each job.
 
-A job is one world: one page over one network in one setup with every arm, so that the arms of a repeat are
+A job loads one page over one network in one setup with every arm, so that the arms of a repeat are
 paired. The arms are shuffled within a job, and the jobs within a repeat. To shuffle, they are sorted by a
 hash of the seed and the id of the job or load. All versions of Python compute the same hash. Engines run one
 after another, so that nothing else runs during loads in real time.
@@ -42,7 +42,7 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job, with its comparison, the number of its repeat (from 0) and the cells of its loads."""
+    """A job that measures a comparison in one repeat (numbered from 0), and the cells of its loads."""
 
     job: Job
     comparison: Comparison
@@ -98,15 +98,15 @@ def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
 
 
 def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return the value of `without_chance` for each combination of network, setup and engine. `auto` replaces
-    "auto" engines."""
+    """Return `without_chance` (True: all repeats are equal) for each combination of network, setup and
+    engine. `auto` replaces "auto" engines."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of samples for a report on this number of pages: fewer for a large sweep."""
+    """Return the default number of repeats of a report with sampled inputs: fewer for a large sweep."""
     loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
@@ -118,7 +118,7 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """Return the sample of a repeat; None if the experiment does not vary values."""
+    """Return the inputs that a repeat samples; None if the experiment has no uncertain inputs (`vary`)."""
     vary = experiment.vary
     return None if vary is None else vary.draw(experiment.seed, comparison.engine, repeat)
 
@@ -181,8 +181,8 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a template for the jobs of a comparison. Each job has its own id, seed, order of loads, and
-    sampled values. Raises ValidationError."""
+    """Return a template, with the id `label`, for the jobs of a comparison. Each job replaces id, seed, order
+    of loads and sampled values. Raises ValidationError."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -223,7 +223,7 @@ def _changes_of_repeat(
     experiment: Experiment, usual: Job, page: Page, comparison: Comparison, repeat: int, world: str
 ) -> dict[str, Any]:
     """Return the values of a repeat's job that differ from `usual`: seed, order of loads, and sampled values.
-    Seed and order are derived from the name of the world."""
+    Seed and order are derived from `world`, the job's id without its engine."""
     changes: dict[str, Any] = {"seed": derive_seed(experiment.seed, "world", world)}
     if not without_chance(experiment, comparison):
         # If nothing is random, the order of the loads has no effect, and stays that of the experiment.
@@ -266,7 +266,7 @@ def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) ->
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return a load's time limit in us: two minutes, or ROUND_TRIPS for each request if they take longer,
+    """Return a load's time limit in us: two minutes, or ROUND_TRIPS RTTs for each request if longer,
     plus TRANSFER_SLACK transfer times, at most an hour."""
     waits_us = max(LOAD_TIMEOUT_MIN_US, ROUND_TRIPS * network.rtt_us * len(page.resources))
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)

@@ -54,7 +54,7 @@ class PublishedCell(BaseModel):
 
     @property
     def link(self) -> tuple[int, int, int]:
-        """Return the RTT in microseconds, and the rates down and up in bit/s."""
+        """Return the row's RTT in microseconds, and its rates down and up in bit/s."""
         return round(self.rtt_ms * 1000), round(self.down_mbit * 1e6), round(self.up_mbit * 1e6)
 
     @property
@@ -85,8 +85,8 @@ def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCe
 
 
 def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-    """Return the networks of the experiment and of the other tables of its rig, and the cells of all these
-    tables, the experiment's first, each as (name of its page, index of its network, cell)."""
+    """Return the networks of the experiment and of other tables from the same test setup (`same_rig`), and
+    (name of the page, index of the network, cell) for the cells of all tables, the experiment's first."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
         return networks, []

@@ -19,7 +19,7 @@ DEFAULT_QUEUE: Final = "default"
 @dataclass(frozen=True)
 class Quantity:
     """A kind of value, such as a duration, and the functions that convert it. `read` converts a value that a
-    user wrote to base units. It raises UnitError with the problem and the accepted values."""
+    user wrote to base units (us, bytes, bit/s), or raises UnitError with problem and accepted values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -34,9 +34,9 @@ class Quantity:
     export: Callable[[Any], Any] = lambda value: value
     """Function that converts a value for `--json` and for exported columns."""
     accepted: tuple[str, ...] = ()
-    """Accepted words in addition to those that the type of the contract's field lists."""
+    """Accepted words in addition to those that the type of the job's field lists."""
     in_contract: Callable[[Any], bool] = lambda _: True
-    """Function that returns True if the contract's field must validate a value that `read` returned."""
+    """Function that returns True if a value that `read` returned must also be valid in the job's field."""
 
     def in_column(self, value: Any) -> str:
         """Return the value as text for a column whose header has the unit."""
@@ -138,7 +138,7 @@ def _command(value: object) -> str | list[str]:
 
 
 def _server(value: object) -> list[str]:
-    """Return the words of a command line."""
+    """Return the words of an external server's command line."""
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
@@ -149,7 +149,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
-    """Yield pairs of a host and its value. In TOML, the key `a.test` without quotes is a table in a table."""
+    """Yield (host, value), `domain` before each host. The TOML key `a.test` without quotes is nested."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{domain}{name}.")
@@ -172,7 +172,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Parse jitter: a standard deviation, `uniform:` and the largest deviation, or `none`."""
+    """Parse `none`, a standard deviation, or `uniform:` and a largest deviation to `LinkDirection.jitter`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -190,7 +190,7 @@ def _write_jitter(value: dict[str, int]) -> str:
 
 
 def _cross(value: object) -> dict[str, str] | None:
-    """Parse cross traffic: `down=bulk`, `up=bulk`, `down=bulk+up=bulk`, or `none`."""
+    """Parse `down=bulk`, `up=bulk`, `down=bulk+up=bulk` or `none` to `Network.cross`."""
     if value == "none":
         return None
     cross: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""Read the possible rigs of a published experiment: the conditions under which it may have run.
+"""Read the possible rigs (test setups) of a published experiment.
 
-An experiment's file declares properties. Each property has a source, or is assumed. A rig is a set of them.
+An experiment's file declares possible properties, each with a source or as an assumption. A rig is a set of
+properties.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One property of a rig, with one value. Properties with the same name exclude each other."""
+    """One possible property of a rig, with one value. Properties with the same name exclude each other."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -65,10 +66,10 @@ class Property(BaseModel):
     """Milliseconds that each response takes longer in loads with TFO, if a different client or server program
     was used with TFO."""
     fitted: Fitted | None = None
-    """Way to fit the page to published times without TFO. `objects`: equal objects replace the page; their
-    number and size are fitted to two times. `hosts`: a chain of small scripts, each on a host of its own,
-    replaces all but the document; their number is fitted to two times. `hosts`, `time`, and `objects` if
-    another table is of the same rig: the client needs additional time, which is fitted to one more time."""
+    """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
+    `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
+    client processing are fitted to two times. `objects`: equal objects replace the page; number and size are
+    fitted to two times, or to three with client processing if RTTs and rates vary separately."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -82,12 +83,12 @@ class Property(BaseModel):
 
 
 Rig = tuple[Property, ...]
-"""The properties of a rig. No two of them have the same name."""
+"""A possible test setup (rig): a set of properties with different names."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment that loads one page on a rig, and the adjustments that an experiment cannot express."""
+    """The experiment that loads a page on a rig (test setup), and adjustments that it cannot express."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -100,7 +101,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs that the properties in an experiment's file can form."""
+    """All rigs (sets of properties) that the properties in an experiment's file can form."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -125,15 +126,15 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the networks of the base experiment, then those that only other tables of the rig have."""
+        """Return the base experiment's networks, then networks of other tables from the same test setup."""
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's published cells in all tables of the rig, each with its index in `networks`."""
+        """Return a page's rows in all published tables of the rig, each with its index in `networks`."""
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
-        """Return the cells of the base experiment's own table."""
+        """Return the rows of the published table that the base experiment is compared with."""
         table = self.base.published
         cells = (cell for page in self.base.pages for _, cell in self.cells_of(page))
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
@@ -145,7 +146,7 @@ class RigSpace:
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
-        """Yield each rig, those with fewer properties first. `order` sorts rigs of equal size."""
+        """Yield each rig, the smallest number of properties first. `order` is the key for equal numbers."""
         for count in range(len(self.names) + 1):
             alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -199,7 +200,7 @@ class RigSpace:
         return experiment.model_copy(update={"networks": networks, "pages": [page]})
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
-        """Return the base experiment with one network, one page and these properties. Raises InputError."""
+        """Return the base experiment with this network, page and properties, without TFO if `off`."""
         document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)
@@ -219,7 +220,7 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the rigs that an experiment's document declares. Raises InputError for invalid properties."""
+    """Return the possible test setups that a document declares. Raises InputError for invalid properties."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -310,7 +311,7 @@ def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
     """Return the page with its document and a chain of small scripts, on `hosts` hosts in all. Each script
-    has a host of its own. A resource initiates the next one at its end."""
+    has another host. A resource initiates the next one at its end."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}

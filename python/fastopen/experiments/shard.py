@@ -1,4 +1,4 @@
-"""Define a shard: one part of an experiment's plan, run by itself and merged with the other parts."""
+"""Define a shard: one part of an experiment's jobs, run separately and merged with the other parts."""
 
 import re
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def of(self, plan: Plan) -> Plan:
-        """Return the plan with only this shard's jobs. Whole jobs go to the shards in turn, because the loads
-        of a job share a world. The order of jobs is shuffled, so each shard gets a mix of pages and networks.
-        If there are fewer jobs than shards, the last shards are empty."""
+        """Return the plan with only this shard's jobs. Shards get whole jobs in turn. The order of jobs is
+        shuffled, so each shard gets a mix of pages and networks. If there are fewer jobs than shards, the
+        last shards are empty."""
         return replace(plan, jobs=plan.jobs[self.index - 1 :: self.count])
 
 

@@ -84,8 +84,8 @@ def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, followed by variants with one of REMEDIES each. Only setups that use the loader and
-    TLS have variants, and only for remedies that their TLS settings allow. Duplicates are left out."""
+    """Return the setups, and then variants with one remedy against large certificates each (REMEDIES). Only
+    setups with the loader and TLS have variants, for remedies that their settings allow. No duplicates."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES

@@ -49,7 +49,7 @@ class Variation(Part):
     think: Share = 0.1
     """Spread of server think times, which depend on the server's load and are recorded once."""
     explanations: bool = True
-    """True to sample one of the explanations of a recording's waits, if several fit equally well."""
+    """True to sample one of the possible causes of a recording's waits, if several fit equally well."""
     processing: Share = 0.1
     """Spread of the client's processing times, which are recorded once, on the recorder's machine."""
     start_phase: bool = True
@@ -71,7 +71,7 @@ class Variation(Part):
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
     def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
-        """Return the sample of a repeat, which all pages, networks and setups share."""
+        """Return the inputs that a repeat samples. All pages, networks and setups share them."""
 
         def share(name: str) -> float:
             return derive_seed(seed, "draw", name, repeat) / 2**63
@@ -130,7 +130,7 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with the think times and reference positions of the sampled explanation."""
+        """Return the page with think times and `initiator_at_bytes` of one of the page's explanations."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
@@ -142,7 +142,7 @@ class Draw:
         return client.model_copy(update={"processing_scale": scale})
 
     def origins(self, origins: Origins) -> Origins:
-        """Return the origins, with their think times multiplied by the sampled factor."""
+        """Return the origins, with think and send times multiplied by the sampled factor."""
         return origins.model_copy(update={"think_scale": min(origins.think_scale * self.think, SCALE_MAX)})
 
     def _rtt_us(self, asked_us: int) -> int:

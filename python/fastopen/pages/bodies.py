@@ -16,7 +16,7 @@ _IN_MEMORY_BYTES: Final = 16 * 2**20
 
 
 class BodyStore:
-    """Stores bodies until they are read. The temporary file, if there is one, is deleted with the store."""
+    """A store of recorded bodies. The temporary file, if there is one, is deleted with the store."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES, prefix="fastopen-")  # noqa: SIM115

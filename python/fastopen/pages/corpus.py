@@ -139,7 +139,7 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
-    """Yield the pages of one input: an index, a corpus folder, or anything that `load_pages` accepts."""
+    """Yield the pages of an index, corpus folder, or input of `load_pages`. `reading` has its options."""
     if is_index(given):
         yield from read_index(given)
         return
@@ -191,7 +191,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Load the chosen pages, in order. A file is read only once, even if several of its pages are chosen."""
+    """Load the chosen pages, in order, and each file once. `reading` has options of `load_pages`."""
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:

@@ -106,7 +106,7 @@ class TextFile(Closing):
         return "".join(parts)
 
     def _bytes(self, size: int) -> bytes:
-        """Return `size` bytes, or fewer at the end. Uses read1 because read loses the bytes before damage."""
+        """Return `size` bytes, or fewer at the end. `GzipFile.read` would lose the bytes before damage."""
         parts: list[bytes] = []
         missing = size
         try:

@@ -57,8 +57,8 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[IndexedFile]:
-    """Read files in `processes` processes (1: in the current process), and yield the results in the order of
-    the files. Raises MachineError if a process dies."""
+    """Read files in `processes` processes (1: in the current process), with options of `load_pages`. Yield
+    the results in the order of the files. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return
@@ -101,7 +101,7 @@ def index_file(file: Path, lenient: bool, max_unpacked: int) -> IndexedFile:
 
 
 def page_facts(page: Page, file: Path) -> dict[str, Any]:
-    """Return the row for a page in an index: facts about the page, with COLUMNS as keys."""
+    """Return the row for a page of `file` in an index: facts about the page, with COLUMNS as keys."""
     facts = summary(page)
     facts.update(file=str(file), page=facts["name"], third_parties=len(third_parties(page)))
     return {name: facts[name] for name in COLUMNS}

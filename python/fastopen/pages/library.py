@@ -37,7 +37,7 @@ RECORDING_SUFFIXES = (*HAR_SUFFIXES, ".wacz", ".warc", ".warc.gz")
 
 
 class LeftOutWarning(UserWarning):
-    """A warning that an unreadable file of a folder, or URL of a list, or a repeated input was left out."""
+    """A warning that an unreadable file of a folder or URL of a list, or a repeated input, was left out."""
 
 
 def packaged_pages() -> dict[str, Path]:

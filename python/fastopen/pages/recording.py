@@ -59,16 +59,16 @@ class Recording:
     up_bit_per_s: int | None = None
     """The bit rate to which the recorder limited uploads; None if the recording does not name one."""
     network: Mapping[str, Any] | None = None
-    """The emulated network, as `network` of a job, if fastopen recorded the load in one of its worlds."""
+    """The emulated network, as `network` of a job, if fastopen recorded the load in such a network."""
 
 
 @dataclass(frozen=True)
 class ImportedPage:
     """A page, and the response bodies that were recorded as sent.
 
-    `bodies` maps the index of a resource to its body of exactly `body_bytes` bytes; the world generates the
-    other bodies. `recorded_plt_us` is the page load time over the recorder's network, from the first request
-    to the load event; None if unknown. `recording` has other facts about that network from a HAR.
+    `bodies` maps the index of a resource to its body of exactly `body_bytes` bytes. Other bodies are
+    generated in loads. `recorded_plt_us` is the page load time over the recorder's network, from the first
+    request to the load event; None if unknown. `recording` has other facts about that network from a HAR.
     `screenshot` is a PNG of the page in the recorder's browser."""
 
     page: Page

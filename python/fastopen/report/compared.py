@@ -122,8 +122,8 @@ def _percent(found: Change | None, tone: Tone) -> Entry:
 
 
 def verdict_line(compared: RunComparison) -> str:
-    """Return a sentence on how often the second run is slower, faster or unchanged, and on the largest
-    change. One case is one page over one network with one setting, with or without TFO."""
+    """Return a sentence that counts the results (cells) for which the second run is slower, faster or
+    unchanged, and names the largest change. A cell is a page with a network, settings and use of TFO."""
     cells = compared.cells
     counts = Counter(cell.outcome for cell in cells)
     other = sum(cell.evidence_changed for cell in cells)
@@ -186,8 +186,8 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on a cell's critical paths in both runs: the requests on both paths whose waits changed
-    most, and the number of requests on only one of the paths."""
+    """Yield clauses on a result's critical paths in both runs: on the requests on both paths whose waits
+    changed most, and on the number of requests that are on only one of the paths."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:
@@ -210,8 +210,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each change of invalid loads, connections with SYN data or retransmitted segments
-    between two runs, at most NAMED_MAX of them; then a line with the number of the other changes, if any."""
+    """Yield a line for each result whose invalid loads, connections with SYN data or retransmitted segments
+    differ between two runs that must be alike: NAMED_MAX lines, then a line with the number of the others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -251,8 +251,8 @@ def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
 
 
 def check_words(check: LimitCheck) -> str:
-    """Return the checked change of page load time or saving as text, with its confidence interval; if the
-    change is unknown, return the number of invalid loads of the second run (B)."""
+    """Return the checked change of the page load time or the saving as text, with its interval. If the change
+    is unknown, return the number of invalid loads of the second run (B) as text."""
     found = check.change.plt if check.limit.measure == "plt" else check.change.saving
     if found is None:
         loads = check.change.after

@@ -44,8 +44,8 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the HTML section on a comparison of two runs and on its checked limits. With `first`, its
-    verdict is marked as that of the whole HTML page."""
+    """Return the HTML section on a comparison of two runs and on its checked limits. `first`: True for the
+    first section of an HTML page, whose verdict is marked as the verdict of the page."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts

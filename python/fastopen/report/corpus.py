@@ -30,8 +30,8 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 def corpus_sentences(results: Results) -> Iterator[str]:
     """Yield sentences on the distribution of the TFO saving over many pages, for each network with each
-    setup, and on page properties that correlate with the saving. If TFO was used in several ways, the way
-    that `treatments_of` lists first counts."""
+    setup, and on page properties that correlate with the saving. If the run compares several uses of TFO,
+    take the most preferred."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -58,8 +58,8 @@ def middle_pages_sentence(savings: Mapping[str, float]) -> str:
 
 
 def pages_described_singly(results: Results) -> list[str]:
-    """Return the pages that a report describes one by one: in a run over many pages, the EXTREMES pages with
-    the most and with the least saving; otherwise all pages."""
+    """Return the pages that a report describes one by one: all pages or, in a run over many pages, the
+    EXTREMES pages with the most and with the least saving on each network with each setup."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()

@@ -54,8 +54,8 @@ def results_document(results: Results) -> dict[str, Any]:
 
 
 def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
-    """Return a row of texts, numbers and flags for each page, network, setting and use of TFO. Intervals,
-    published figures and lists of factors are split into columns; other lists and objects are left out."""
+    """Return a row of texts, numbers and flags for each page, network, setting and use of TFO. Intervals and
+    published figures are split into columns, settings become texts, other lists and objects are left out."""
     rows = []
     for result in results.cells:
         cell = _cell(results, result)
@@ -71,8 +71,8 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return all setups of an experiment under `setups`, and each field of a setup as a key: with its value
-    if there is only one setup, otherwise with None."""
+    """Return the setups (client, servers, TLS) of an experiment under the key `setups`. Each field of a setup
+    is also a key: with its value if there is only one setup, otherwise with None."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

@@ -1,4 +1,4 @@
-"""Report a search for the rig that explains published figures best, in tables and sentences."""
+"""Report a search for the assumptions on a published measurement (its rig) that explain its figures best."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,8 +18,8 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of published load times and savings, next to those of the experiment as it is (base) and
-    of the rig (assumptions on the published measurement) that explains them best."""
+    """Return a table of published load times and savings, next to two measured ones: of the experiment as it
+    is (base), and of the rig (assumptions on the published measurement) with which most savings agree."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -45,8 +45,8 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of assumptions on the published measurement, and of the number of published savings that
-    agree more or less because of each assumption."""
+    """Return a table of assumptions on the published measurement. Its figures are changes in the number of
+    published savings that agree if one assumption is added to the experiment or removed from the best set."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),

@@ -1,4 +1,4 @@
-"""Write the result of a search for the rig behind published figures as one HTML file, without scripts."""
+"""Write a search for the assumptions (rig) behind published figures as one HTML file, without scripts."""
 
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return the HTML page. All text is escaped, because the experiment's file may come from a stranger."""
+    """Return the search as an HTML page. The text is escaped, because the TOML may come from a stranger."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
@@ -41,7 +41,8 @@ def explained_html(found: Explained) -> str:
 
 
 def cells_by_property(found: Explained) -> Figure | None:
-    """Draw how many savings agree with and without each property; None if no property was tried."""
+    """Draw how many published savings agree with measured ones, with and without each assumption (property)
+    on the published measurement; None if none was tried."""
     base, best = found.base.agreeing, found.best.agreeing
     rows: list[dict[str, Any]] = []
     for one in found.space.properties:

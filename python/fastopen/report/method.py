@@ -300,8 +300,8 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """Return the end of the sentence `Each page was loaded ...`: the number of repeats, and their order or
-    the reason why one is enough."""
+    """Return the end of the sentence `Each page was loaded ...`: the number of repeats and their order, or
+    the reason why one repeat is enough."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     exactly = {cell.loads for cell in results.cells} == {experiment.repeats}

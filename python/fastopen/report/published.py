@@ -45,8 +45,8 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels of one comparison with a published figure as texts, such as `agrees`. Labels in
-    OF_PRINT (faults of the source) are followed by the improvement as printed there."""
+    """Return the labels of one comparison with a published figure as texts, such as `agrees`. After labels in
+    OF_PRINT (faults of the source), add the improvement as printed. `short`: for a terminal of 80 columns."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -108,7 +108,8 @@ def published_grid(results: Results) -> Grid:
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
     """Return sentences below the table of published figures: on its labels, on published savings that are too
-    large, on different load times, and on known faults of the source; empty if `found` is empty."""
+    large, on different load times, and on facts known about the source. Empty if `found`, the comparisons, is
+    empty. `short`: explain the short labels."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -164,8 +165,8 @@ def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
 
 def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
     """Return a sentence if published load times of `page` without TFO, or their growth with the RTT, differ
-    from ours by more than a factor of OTHER_LOAD; otherwise empty. `slope` is (their growth, our growth) in
-    ms per ms."""
+    from ours by more than a factor of OTHER_LOAD; otherwise empty. `found`: comparisons with published
+    figures. `slope`: (their growth, our growth) in ms per ms, if known."""
     parts = []
     of_page = [one.plt_ratio for one in found if one.comparison.page == page]
     ratios = [ratio for ratio in of_page if ratio is not None]

@@ -176,7 +176,7 @@ def flight_grid(results: Results, page: str) -> Grid:
 
 def syn_grid(results: Results, page: str) -> Grid:
     """Return a table that compares the bytes that a client sends first on a connection to `page` with the
-    bytes that a SYN can hold. It has no rows if both numbers never vary."""
+    bytes that a SYN can hold. It has no rows if neither number varies."""
     factors = results.factors
     sizes: dict[tuple[int, int], Comparison] = {}
     for comparison, of_arm in results.comparisons(page).items():
@@ -250,8 +250,8 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the level of the interval in which the saving of `result` lies, or the share of samples that the
-    range includes, as text such as `95 %`; empty if neither is known."""
+    """Return the confidence level of the saving's interval as text, such as `95 %`. If the repeats sample
+    uncertain inputs, return the share of samples in the interval; empty without an interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -281,8 +281,8 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the end of the sentence that explains savings, a clause on the intervals in brackets such as `,
-    with its 95 % interval`; empty if there are none."""
+    """Return the end of the note that explains the savings of a table: a clause on the intervals in brackets
+    such as `, with its 95 % interval`; empty if there are none."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -362,8 +362,8 @@ def path_grid(analysis: RunAnalysis) -> Grid:
 
 
 def cold_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the share that handshakes have in the time of requests, with a row for each network
-    and setting."""
+    """Return a table of the share that TCP handshakes have in the time of requests without TFO, with a row
+    for each network and setting."""
     rows = []
     for one in cold_requests(analysis):
         aside = "" if one.interval is None else _bracketed(one.interval)
@@ -483,7 +483,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
     """Return a table entry with a saving in percent such as `+3.1` and its interval such as `[3.0, 3.3]`.
-    Deterministic loads have no interval. Savings below `smallest` count as no effect."""
+    Deterministic loads have no interval. Only certain effects of at least `smallest` are coloured."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""

@@ -90,7 +90,7 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
     """Return a sentence on the median saving with the TFO cookies of `arm` over these cells (each a page on
-    one network with one setting). With `named`, also name the pages with middle savings."""
+    one network with one setting). With `named`, also name the page with the median saving."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -109,7 +109,7 @@ def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *,
 
 
 def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, float]:
-    """Map the name of each cell to its saving in percent. The name is the page, followed by network and
+    """Map the name of each result to its saving in percent. The name is the page, followed by network and
     settings if these vary, such as `wiki at 20 ms`. All savings must be known."""
     one_place = len({results.factors.where(cell.cell) for cell in cells}) == 1
     return {
@@ -134,9 +134,9 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Map labels to the key figures of the summary, as texts. `one_question` is True if a single verdict
-    covers the run; otherwise, savings are left out, because they would mix HTTP versions or other
-    settings."""
+    """Map labels to the key figures of the summary, as texts. `judged`: the results with the preferred use of
+    TFO. `one_question`: True if a single verdict covers the run; otherwise, savings are left out, because
+    they would mix HTTP versions or other settings."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

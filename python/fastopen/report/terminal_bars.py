@@ -1,4 +1,4 @@
-"""Draw page load times in a terminal: for each cell a bar of braille dots, with a mark for each load."""
+"""Draw page load times in a terminal: a bar of braille dots for each result, with a mark for each load."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -22,7 +22,8 @@ PLAIN: Final = "-|"
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
     """Yield a bar chart of page load times as lines for a terminal with `width` columns: a heading for each
-    page with valid loads, then a bar for each network, setting and use of TFO, from 0 to the median time."""
+    page with valid loads, then a bar for each network, setting and use of TFO, from 0 to the median time.
+    `encoding`: the terminal's, which may lack braille."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]

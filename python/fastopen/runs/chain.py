@@ -25,7 +25,7 @@ def tcp_handshake(connection: Connection) -> Span | None:
 
 
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
-    """Return the longest sum of handshake times over all chains of waiting requests, in nanoseconds.
+    """Return the longest sum of handshake times over all chains of requests that wait for each other, in ns.
 
     `handshake` returns the time span of a connection's handshake. A request can wait for its initiator, and
     for a handshake in progress on any connection to its origin (late binding). If its connection carries one
@@ -112,8 +112,8 @@ class Handshakes:
         return covered_ns([(max(a, since_ns), min(b, until_ns)) for a, b in spans])
 
     def waited_ns(self, connection: int, since_ns: int) -> int:
-        """Return the time in ns for which the handshake of the connection with this id went on after
-        `since_ns`; 0 if it had no handshake."""
+        """Return the part of the handshake of `connection` (an id) after `since_ns`, in ns; 0 if the
+        connection had no handshake."""
         opened, stood = self._of.get(connection, (0, 0))
         return max(stood - max(opened, since_ns), 0)
 

@@ -51,8 +51,8 @@ def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
     """Create the database file of a new run in `folder`; `fill` writes its content. Return a connection for
-    writing and the lock of the folder. Raises InputError if the folder is in use, and MachineError if it
-    cannot be written."""
+    writing and the lock of the folder. Raises InputError if the folder is in use or cannot be written, and
+    MachineError if the disk is full."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Execute a plan on engines, and keep each event of the engines in a run store."""
+"""Execute the plan of a run on engines, which load pages in emulated networks, and store the records."""
 
 import contextlib
 import time
@@ -39,11 +39,11 @@ class RunOutcome:
 
     interrupted: bool = False
     out_of_time: bool = False
-    """True if the time limit left no time for one repeat of every job."""
+    """True if the time limit left no time for the first repeat of each page, network and setup."""
     hopeless: str = ""
-    """The message if the run stopped because all loads of an arm are invalid for one reason, else empty."""
+    """The message if the run stopped because all loads with one use of TFO are invalid, else empty."""
     faults: dict[str, list[str]] = field(default_factory=dict)
-    """Maps each fault to the ids of the jobs whose last world had this fault."""
+    """Maps each fault to the ids of the jobs whose last emulated network had this fault."""
     packets_dropped: int = 0
     """Number of packets that were not kept, because the buffer for the packets of a load was full."""
     took_s: float = 0.0
@@ -76,8 +76,8 @@ class RunProgress:
 
 
 class TimeLimit:
-    """A time limit for a run in seconds, counted from its creation. The run executes as many repeats as
-    fit."""
+    """A time limit for a run in seconds, counted from the creation of this object. The run executes as many
+    repeats as fit."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -86,8 +86,8 @@ class TimeLimit:
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
         """Yield jobs (loads that run in one emulated network) in rounds, until the time left is too short for
-        another round. The first round is the first repeat of every job. Each later round has as many repeats
-        as keep `at_once` emulated networks busy."""
+        another round. The first round is the first repeat of each page, network and setup. Each later round
+        has as many repeats as keep `at_once` emulated networks busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -122,8 +122,8 @@ def execute(
     watched: Watched = NOTHING_ELSE,
     limit: TimeLimit | None = None,
 ) -> RunOutcome:
-    """Run those loads of the plan that are not yet in `store`. `engine` is one engine, or maps names to
-    engines.
+    """Run those loads of the plan that are not yet in `store`. `engine`: the engine (real or virtual time)
+    for all loads, or a mapping from names to engines.
 
     Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
     ATTEMPTS_BY_KIND allows. `more_jobs` is then called for additional jobs until it returns none. `watch` is
@@ -193,18 +193,18 @@ class _Execution:
     _done: set[_Load] = field(default_factory=set)
     _invalid: set[_Load] = field(default_factory=set)
     _invalid_alike: dict[str, dict[str, tuple[_Place, tuple[str, ...]]] | None] = field(default_factory=dict)
-    """For each arm, the place and reasons of invalid loads by job; None if the arm has a valid load."""
+    """For each use of TFO (arm), the place and reasons of invalid loads by job; None after a valid load."""
     _places: set[_Place] = field(default_factory=set)
     _running: dict[str, None] = field(default_factory=dict)
     _faults: dict[str, str | None] = field(default_factory=dict)
-    """Maps each job to the fault of its last world, or to None if that world had no fault."""
+    """Maps each job to the fault of its last emulated network, or to None if the network had no fault."""
 
     def faults(self) -> dict[str, list[str]]:
         return grouped((fault, job) for job, fault in self._faults.items() if fault is not None)
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
-        """Return the number of emulated networks that each engine needed for these jobs can run at once; 1
-        without jobs."""
+        """Return the number of emulated networks that every engine of these jobs can run at once; 1 without
+        jobs."""
         names = {planned.comparison.engine for planned in jobs}
         return min((self._of_name(name).parallel for name in names), default=1)
 
@@ -300,7 +300,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs with loads to be run (`pending` maps jobs to load ids), reduced to these loads.
+    """Return the jobs that `pending` names, each with only the loads whose ids `pending` lists for the job.
     `watched` is added to each job: the additional data to keep, such as packets."""
     owed = []
     for planned in jobs:

@@ -47,8 +47,8 @@ class Limits:
     malicious."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        """Set limits on an open run's database. From then on, signals such as Ctrl-C interrupt its long
-        queries."""
+        """Set limits on the open database of the run in `folder`. From then on, signals such as Ctrl-C
+        interrupt long queries of this database."""
         self._database = database
         self._folder = folder
         self._size = 0
@@ -63,7 +63,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup` marks a query for one load or job, which may take less time.
+        """Yield the rows of a query. `lookup`: True for a query for one load or job, whose limit is lower.
         Raises InputError if the query exceeds the limits or the file is damaged."""
         if not lookup:
             self._size = self._size_now()
@@ -102,8 +102,8 @@ class Limits:
         return damaged("it gives more data than its file can hold", str(self._folder))
 
     def unpacked(self, packed: bytes) -> bytes:
-        """Decompress the stored record of a load or world. Raises InputError if the record is damaged or too
-        large."""
+        """Decompress the stored record of a load or an emulated network. Raises InputError if the record is
+        damaged or too large."""
         unpack = zlib.decompressobj()
         try:
             text = unpack.decompress(packed, MAX_RECORD_BYTES)

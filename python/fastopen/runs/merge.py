@@ -1,7 +1,7 @@
 """Merge runs that each hold a part of one experiment, such as shards.
 
-Merging does not change the parts. The merged run appears only when everything is copied. The run holds every
-job of the experiment, in the plan's order, so it shows which loads are missing, and can be resumed."""
+Merging does not change the parts. The merged run appears only when everything is copied. It has every job of
+the experiment, in the plan's order, so it shows which loads are missing, and can be resumed."""
 
 import shutil
 import sqlite3
@@ -64,8 +64,8 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
     """Merge runs of one experiment, such as parts that were run on several machines, into a run in the new
     folder `output`.
 
-    If several runs have a load, it is taken from the first run in which it needs no repeat, else from the
-    first run that has it. Raises InputError if a folder holds no run of the same experiment, or if runs
+    If several runs have a load, take the load from the first run in which it needs no repeat, or else from
+    the first run that has it. Raises InputError if a folder holds no run of the same experiment, or if runs
     differ in facts that must be equal. Raises MachineError if the new run cannot be written."""
     if files.holds_run(output):
         raise InputError("contains a run already", str(output), "use a new folder")
@@ -82,7 +82,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs to merge, with its state at the time when `_Merging.add` chose its loads."""
+    """One of the runs to merge. Its counts of loads are from the time when `_Merging.add` chose its loads."""
 
     folder: Path
     shard: Shard | None
@@ -114,8 +114,8 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:
-        """Check that a run can be merged. Choose the loads that the merged run takes from it instead of from
-        runs added before."""
+        """Check that `run` can be merged. Choose the loads that the merged run takes from `run`: loads that
+        runs added before lack, or that only `run` need not repeat."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")

@@ -192,8 +192,8 @@ class RunReader(Closing):
             return self.listed(Listing())
 
     def listed(self, listing: Listing, start: int = 0, count: int = -1) -> list[LoadRow]:
-        """Return up to `count` rows of loads, selected and sorted by `listing`, from index `start` on. If
-        `count` is -1, return all rows."""
+        """Return up to `count` rows of loads (-1: all), from index `start` on, in the selection and order of
+        `listing`."""
         where, values = listing.condition
         query = _LOADS.format(record="", more=where, order=f"{listing.ordering} LIMIT ? OFFSET ?")
         with self._parsing("a load"):

@@ -18,8 +18,8 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Recompute and return the plan of a kept run, restricted to the jobs that it stores. Raises InputError
-    if its stored jobs differ from this plan, because another version of fastopen planned them."""
+    """Plan the experiment of a kept run again, and return the plan with only the jobs that the run stores.
+    Raises InputError if stored jobs differ from the plan, because another version of fastopen made them."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -42,7 +42,7 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
     """Raise InputError, which names the first differences, if the run does not have this experiment and these
-    pages. `remedy` tells the user how to continue."""
+    pages. `remedy`: the advice in the message."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )

@@ -18,7 +18,7 @@ class LoadRow(NamedTuple):
     """The key figures of one load. `invalid` has the reasons why the load is not valid, as (kind, detail)
     pairs.
 
-    A run has up to a million rows, and creating frozen dataclasses would take five times as long."""
+    This is a tuple because a run has up to a million rows, and dataclasses would take five times as long."""
 
     job: str
     cell: int
@@ -37,7 +37,7 @@ class LoadRow(NamedTuple):
     attempt: int = 1
     """The number of the attempt, from 1. A load that the machine disturbed is repeated."""
     superseded: bool = False
-    """True if the load was repeated. All figures use its last attempt instead."""
+    """True if a later attempt at this load exists. All figures use the last attempt."""
     requests: int = 0
     started_unix_ms: int = 0
     number: int = 0
@@ -49,7 +49,7 @@ class Listing:
     """A selection and order of loads. By default, all loads in the order of writing."""
 
     cell: int | None = None
-    """The index of the loads' cell."""
+    """The index of the cell (page, network, setup, engine and use of TFO) of the loads."""
     page: str | None = None
     """The name of the loads' page."""
     valid: bool | None = None
@@ -86,7 +86,7 @@ class Listing:
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Return a file name such as `000001-JOB-LOAD.pcapng` for data of one load. It is unique in the run, and
-    safe on every file system."""
+    """Return a file name such as `000001-JOB-LOAD.pcapng`, safe on every file system, for data of one load.
+    `number`: the load's number, unique in the run. `ending`: the name's ending without the dot."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

@@ -228,8 +228,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove loads that were not run from the stored plan, together with jobs that have no finished load.
-        Only jobs of the first repeat without any finished load stay planned, so that resuming runs them."""
+        """Remove from the stored plan the loads that were not run, and the jobs without a finished load. Keep
+        jobs of the first repeat without a finished load, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"

@@ -1,1 +1,1 @@
-"""Carry out runs, searches for rigs, and validations from beginning to end."""
+"""Carry out runs, explanations of published figures, and validations of the emulator."""

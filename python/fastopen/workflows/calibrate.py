@@ -76,8 +76,8 @@ class _Recording:
         return cache_folder(FOLDER) / f"{digest}.json"
 
     def take(self, records: Sequence[LoadRecord] | None) -> None:
-        """Continue the search with `records`, one for a load of each page in `wanted`. None ends the search,
-        because the time limit is reached."""
+        """Continue the search with `records`: a record of the load of each page in `wanted`, or None to end
+        the search because the time limit is reached."""
         self.loads += len(records or ())
         try:
             self.wanted = self._searching.send(records)
@@ -99,11 +99,11 @@ class _Recording:
 def calibrated(
     imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
-    """Return the pages, with server think times free of queueing delay if the network of the recorder is
-    known.
+    """Return the imported pages. If the network over which a page was recorded is known, its server think
+    times no longer contain queueing delay.
 
-    Pages are loaded repeatedly on the virtual engine, in groups, each for at most `within_s` seconds. Without
-    a kernel, the pages are returned unchanged. If the engine fails, the pages get a note on the reason.
+    Pages are loaded repeatedly in virtual time, in groups, each for at most `within_s` seconds. Without a
+    kernel for virtual time, pages are returned unchanged. If loads fail, pages get a note on the reason.
     `progress` gets a text about the current page and the numbers of finished pages and of all pages."""
     pages = list(imported)
     networks = {

@@ -1,4 +1,4 @@
-"""Choose and set up the engines that a plan needs on this machine, and describe them."""
+"""Choose and set up the engines (real or virtual time) that run a plan on this machine, and describe them."""
 
 import os
 from collections.abc import Mapping
@@ -76,9 +76,9 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Return the factor by which the current load of this machine slows down the engine `virtual`, under this
-    key. `parallel` has the number of parallel loads of each engine; without `virtual`, return {}. The engine
-    `host` is hardly slowed down."""
+    """Map the engine `virtual` to the factor by which other processes on this machine slow it down now. Empty
+    if `parallel`, the number of parallel loads by engine, lacks `virtual`. The engine `host` is hardly slowed
+    down."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))
@@ -114,8 +114,8 @@ class EngineSet:
         `kernel` is the kernel that the user named, and `parallel` the number of emulated networks to run at
         once. For a resumed run, `recorded` is the environment in which it was started. `store` is the folder
         or URL of a store of results. `executor` runs jobs of virtual time instead of this process. Raises
-        InputError if store or executor cannot be used, MachineError if the world program or a kernel is
-        missing."""
+        InputError if store or executor cannot be used, MachineError if the program that emulates networks or
+        a kernel is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()

@@ -35,8 +35,9 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each page with each network, setup and arm of the experiment once in virtual time. Map these (the
-    first five COLUMNS) to the page load time in ns, or to None if the load is invalid."""
+    """Load each page with each network, setup and use of TFO of the experiment once in virtual time. Map
+    (experiment, page, network, setup, arm) to the page load time in ns, or to None if the load is invalid.
+    `jobs`: the number of emulated networks at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -64,8 +65,8 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected page load times in ns from expected.csv, with the keys that `measured` uses. Raises
-    InputError if the table lacks the experiment."""
+    """Return the expected page load times in ns from expected.csv (None: no valid load), with the keys that
+    `measured` uses. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

@@ -1,4 +1,4 @@
-"""The result of a search for the rig that explains published figures: rigs, their agreement and reasons."""
+"""Judge the rigs (assumptions on how published figures were measured) of a search by their agreement."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,14 +40,14 @@ class CellTimes:
 @dataclass(frozen=True)
 class Tried:
     """A rig (assumptions on how published figures were measured) on which pages were loaded, with the mean
-    page load times for each published pair of figures."""
+    page load times for each row of the published table (`PublishedCell`: a page on one network)."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
     fitted: frozenset[PublishedCell]
-    """The cells whose published times without TFO were used to fit the pages of the rig."""
+    """The published rows whose times without TFO were used to fit the pages of the rig."""
     elsewhere: frozenset[PublishedCell] = frozenset()
-    """The cells of other tables of the rig. They count in `rank`, but not as agreeing."""
+    """The rows of other tables with the same rig. They count in `rank`, but not as agreeing."""
 
     @cached_property
     def agreeing_cells(self) -> frozenset[PublishedCell]:
@@ -79,9 +79,9 @@ class Tried:
         return len(self.times_agreeing_cells - self.elsewhere)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key that puts the best rig first. It counts the savings and times in `cells` that
-        agree with the published ones, minus assumed properties; then the savings only; then it prefers fewer
-        properties."""
+        """Return a sort key that puts the best rig first: the rig with most savings and times in `cells` that
+        agree with the published ones, minus its assumed properties. Ties are decided by more agreeing
+        savings, then by fewer properties."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -119,7 +119,7 @@ class Explained:
 
     @property
     def best(self) -> Tried:
-        """Return the best rig by `Tried.rank`, over all cells of all tables."""
+        """Return the best rig by `Tried.rank`, over all published pages and networks of all tables."""
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:
@@ -147,8 +147,8 @@ class Explained:
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return how many savings agree in a cross-validation that leaves out all cells of one page at a
-        time; `predicted` if there is only one page."""
+        """Return the number of published savings that are predicted correctly in a cross-validation that
+        leaves out one page with all its networks at a time; `predicted` if there is only one page."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
@@ -270,15 +270,15 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig of all properties that a source documents. Of properties with the same name, use the
+    """Return the rig with all properties that a source documents. Of several values of one property, use the
     first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
 
 def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell, tuple[AuditFinding, ...]]:
-    """Map each pair of published times (without and with TFO) to the doubts of `fastopen audit` about it.
-    Pairs without doubts are left out."""
+    """Map each pair of published times (without and with TFO) to the findings of `fastopen audit` on these
+    times. Leave out pairs without a finding."""
     wanted = {(one.experiment, one.page, one.rtt_ms, one.down_mbit): one for one in cells}
     found: defaultdict[PublishedCell, list[AuditFinding]] = defaultdict(list)
     for finding in audit(read_table(packaged_file("experiments", PUBLISHED)).cells):
@@ -290,7 +290,7 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 
 
 def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:
-    """Return the best rig by all cells that are not left out."""
+    """Return the rig with the best `Tried.rank` over all published pages and networks except `left_out`."""
     judged = frozenset(tried[0].times).difference(left_out)
     return min(tried, key=lambda one: one.rank(judged))
 
@@ -298,8 +298,8 @@ def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) ->
 def _predicted(
     tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Return how many savings of `cells` agree if each group is left out: on the rig that is best for all
-    other cells."""
+    """Return the number of savings in `cells` that are predicted correctly if each group in `left_out` is
+    left out in turn: that agree on the rig that is best for all other savings."""
     agreeing = 0
     for group in left_out:
         best = best_of(tried, group)

@@ -7,8 +7,8 @@ from fastopen.experiments import Experiment, clients_of
 
 
 def foreign_commands(experiment: Experiment) -> list[str]:
-    """Return the command lines of clients and servers that an experiment would execute, except commands that
-    fastopen generates for clients that it knows. The user may want to check them first."""
+    """Return the command lines of clients and servers that an experiment would execute, so that the user can
+    check them first. Leave out commands that fastopen itself generates for clients that it knows."""
     clients = (setup.client for setup in experiment.setups)
     lines = [client.command for client in clients if client.command and not _is_own(client)]
     lines += [setup.origins.server for setup in experiment.setups if setup.origins.server]

@@ -38,8 +38,8 @@ class PageLoads:
     ) -> ExecutedRun:
         """Load the page with each client over each network, and return the run, which is only in memory.
 
-        `client` maps settings to values or lists of values. `arms` selects loads with or without TFO. All
-        clients share the `draws` samples of uncertain inputs.
+        `client` maps settings of the client to values, or to lists with a value for each client. `arms`
+        selects loads with or without TFO. All clients share the `draws` samples of uncertain inputs.
 
         Raises InputError if recorded bodies are requested but missing, MachineError if a browser or the
         kernel is missing, and KeyboardInterrupt if the loads are interrupted."""

@@ -64,7 +64,7 @@ class RunOptions:
     """The label of the kept run. If empty, a resumed run keeps its label."""
     kernel: str | None = None
     jobs: int | None = None
-    """The number of worlds at once; None to choose it by the number of cores."""
+    """The number of emulated networks at once; None to choose it by the number of cores."""
     until: UntilInterval | None = None
     seed_drawn: bool = False
     """True if the user named no seed. A resumed run then keeps its seed."""
@@ -78,7 +78,7 @@ class RunOptions:
     lenient: bool = False
     max_unpacked: int = MAX_UNPACKED_BYTES
     keep_going: bool = False
-    """True to continue even if the first loads of an arm are all invalid for the same reason."""
+    """True to continue even if the first loads with one use of TFO are all invalid for one reason."""
     watched: Watched = NOTHING_ELSE
     """The data to keep of each load in addition to its record. A resumed run keeps its own choice."""
     shard: Shard | None = None
@@ -348,8 +348,8 @@ def _body_sizes(page: Page) -> list[tuple[str, int]]:
 
 
 def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
-    """Map the name of each page of the plan to its recorded bodies. Response heads are included only if the
-    emulated servers send recorded bodies."""
+    """Map the name of each page of the plan to its recorded bodies. Include recorded response headers only if
+    the emulated servers send recorded bodies."""
     heads = any(setup.origins.bodies == "recorded" for setup in plan.experiment.setups)
     each = {page.name: one.bodies for page, one in zip(plan.pages, imported, strict=False)}
     return {
@@ -390,9 +390,9 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 def check_cleartext(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if the experiment combines TFO, HTTP/3 only for recorded https URLs, and a page with
-    http URLs: with HTTP/3, no connection uses TFO. `place_of` returns the option or key of a setting, for the
-    message."""
+    """Raise InputError if the experiment compares uses of TFO over HTTP/3, with the recorded security, on a
+    page with http URLs: with HTTP/3, even their connections cannot use TFO. `place_of` returns the option or
+    key of a setting, for the message."""
     mixed = any(
         one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
         for one in experiment.setups

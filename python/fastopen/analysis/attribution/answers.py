@@ -62,8 +62,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Results of a page on one network with one setup, both without TFO (`baseline`) and with TFO
-    (`headline`: the preferred of the arms with TFO)."""
+    """Results of a page on one network with one setup: without TFO (`baseline`), and with TFO (`headline`; if
+    the run compares several uses of TFO, the most preferred)."""
 
     place: Place
     baseline: CellResult
@@ -182,7 +182,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
     """Yield sentences on the change of the page load time between the first value of each varying setting and
-    up to NAMED_MAX other values. Leave out the RTT, and settings that ask a question of their own in reports
+    up to NAMED_MAX other values. Leave out the RTT, and settings whose values get separate verdicts
     (`Factor.question`)."""
     factors = results.factors
     for factor in factors.varying:
@@ -204,7 +204,7 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
     """Yield a sentence on the change of the page load time from `first` to `second`, which differ only in
     `factor`, such as `Without TFO, reno instead of cubic: +44 ms: ...`, and a sentence on the change with
-    TFO. `named`: the values of the other settings, in parentheses in the sentence."""
+    TFO. `named`: the values of the other settings, which the sentences show in parentheses."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -236,7 +236,7 @@ def _other_time(first: Place, last: Place) -> str:
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
     """Yield sentences on a page's requests, hosts and sizes, and on the connections and handshakes of its
-    loads without TFO, at the first and the last place of `curve` (such as the shortest and the longest
+    loads without TFO, in the first and the last row of `curve` (such as the shortest and the longest
     RTT)."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
@@ -271,9 +271,9 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the slowest handshakes on the critical paths, in RTTs, if they take at least
-    SLOW_HANDSHAKE RTTs on average. `paths`: a breakdown of the page load time for each place (a row of the
-    table)."""
+    """Yield a sentence on the row whose handshakes on the critical path are slowest, if they take at least
+    SLOW_HANDSHAKE RTTs on average. `paths`: the rows of a table (`Place`), and the breakdown of each row's
+    page load time."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths

@@ -1,4 +1,4 @@
-"""Break down the page load times of a run: each cell's mean critical path, and the load that reports show."""
+"""Divide page load times into kinds of wait on the critical path, and choose the loads that reports show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Breakdown:
     division into kinds of wait on the critical path: the values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
-    """The number of analysed loads. In a large run, only some of the cell's loads are analysed."""
+    """The number of analysed loads. In a large run, only some of the loads are analysed."""
     plt_ms: float
     kinds_ms: dict[Kind, float]
     handshakes: float
@@ -95,8 +95,8 @@ def attribute(
 
 
 def median_repeat(cell: CellResult | None) -> int | None:
-    """Return the repeat whose saving is nearest to the median saving of the cell, the first if there are
-    several; None if the cell has no savings."""
+    """Return the number of the repeat whose saving by TFO is nearest to the median saving of `cell`, the
+    lowest number if there are several; None if no saving is known."""
     if cell is None or cell.improvement_percent is None:
         return None
     off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}

@@ -16,7 +16,7 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """Durations of requests on one network with one setup, from one load of each page without TFO. A request
+    """Durations of requests without TFO, on one network with one setup, from one load of each page. A request
     is cold if it waited for the TCP handshake of its connection."""
 
     place: str
@@ -55,15 +55,14 @@ class ColdRequests:
 
     @property
     def share_of_all(self) -> float:
-        """Return the share of handshakes in the total time of all requests, in percent."""
+        """Return the share of handshakes in the total time of all requests, cold or not, in percent."""
         took, waited = map(sum, zip(*self.times_ms, strict=True))
         return 100 * waited / took
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return a ColdRequests for each network and setup on which a request waited for a handshake. The
-    requests come from the loads without TFO that reports show. Leave out loads that were observed only at the
-    servers."""
+    """Return the durations of requests for each network and setup with a cold request. They come from the
+    loads without TFO that reports show. Leave out loads that were observed only at the servers."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

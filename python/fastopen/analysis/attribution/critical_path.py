@@ -213,7 +213,7 @@ def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
 
 
 def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPath | None:
-    """Return the critical path of a load; None if it has no PLT or was observed only at the origins."""
+    """Return the critical path of a load; None if the load did not finish or only the servers observed it."""
     if record.plt_ns is None or record.seen_at == "origins":
         return None
     waits = Waits(page, record, client)
@@ -240,8 +240,8 @@ class _Walk:
     """The time spans in which requests on the path were queued only for lack of a free connection."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a segment from `start_ns` to the time that the walk has reached, and continue from `start_ns`.
-        Do nothing if `start_ns` is not earlier."""
+        """Add a segment in which `resource` waits, from `start_ns` to the time that the walk has reached, and
+        continue from `start_ns`. Do nothing if `start_ns` is not earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))

@@ -1,4 +1,4 @@
-"""Read a run for figures and reports, and arrange its comparisons as curves over one factor, such as RTT."""
+"""Read a run for figures and reports, and arrange its results as curves over one setting, such as the RTT."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One page on one network with one setup and engine, and its results by arm (the use of TFO, such as `no
-    TFO`)."""
+    """One row of a table: a page on one network with one setup (client, servers, TLS) and engine (real or
+    virtual time), and its results by arm (the use of TFO, such as `no TFO`)."""
 
     comparison: Comparison
     name: str
-    """The values that distinguish this comparison from the others of its page: `20 ms`, or `20 ms, mget`."""
+    """The values that distinguish this row from others of its page: `20 ms`, or `20 ms, mget`."""
     where: str
     """The values in `name` with a preposition, for sentences: `at 20 ms`, `for 1 % loss`."""
     rtt_ms: float
@@ -88,8 +88,8 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
     """Group the rows of a page's table (`places`) into curves. The rows of a curve differ only in the factor
-    named `along`. Its name lists the values of the other varying factors; it is empty if no other factor
-    varies."""
+    named `along`. A curve's name lists the values of the other varying factors; it is empty if no other
+    factor varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -100,16 +100,16 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map the name of each factor with a number as its value at `point` (a network, setup and engine) to this
-    number. Leave out the other factors."""
+    """Map the names of numeric factors to their values at `point` (a network, setup and engine). Leave out
+    factors whose value there is not a number."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis of figures: the factor that decides most about the savings
-    (`deciding_factor`) if there is one, else the RTT if it varies, else the factor with the most values, else
-    the RTT."""
+    """Return the factor for the x axis of figures: the factor that explains most of the variance of the
+    savings (`deciding_factor`). If there is none, return the RTT if it varies, else the factor with the most
+    values, else the RTT."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor
@@ -120,12 +120,12 @@ def axis_of(results: Results) -> Factor:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """The results of a run and the breakdown of its load times, read once."""
+    """The results of a run and the breakdown of its load times, read once for all figures and reports."""
 
     results: Results
     attribution: Attribution
     world: WorldRecord | None
-    """The world of the run's first load: its kernel and settings; None if the run has no loads."""
+    """The kernel and settings of the first load's emulated network; None if the run has no loads."""
 
     def places(self, page: str) -> list[Place]:
         return places_of(self.results, self.attribution, page)

@@ -108,8 +108,8 @@ def with_reasons(store: RunStore, results: Results) -> Results:
 
 def _slower(results: Results) -> Iterator[tuple[CellResult, CellResult, int]]:
     """Yield (faster result, slower result, repeat) for each result that is slower with TFO than without TFO,
-    or slower over a shorter RTT than over the next longer one. `repeat`: the number of the repeat whose two
-    loads are compared."""
+    or slower over a shorter RTT than over the next longer one. The load with the number `repeat` of each
+    result serves to find the reason."""
     smallest = results.experiment.smallest_effect
     for page in results.pages:
         rows = results.comparisons(page)
@@ -312,8 +312,8 @@ def _competing_response(
     page: Page, before: LoadRecord, after: LoadRecord, index: int, least_ns: float, down_bit_per_s: int | None
 ) -> str:
     """Return a clause on the response that delays the request `index` most in the load `after`, because both
-    share the link for a longer time than in the load `before`. Empty if the delay is shorter than
-    `least_ns`."""
+    share the link for a longer time than in the load `before`. Empty if the delay is shorter than `least_ns`.
+    `down_bit_per_s`: the downlink's rate, or None without a limit."""
     was, now = _overlaps_ns(before, index), _overlaps_ns(after, index)
     more = {other: overlap - was.get(other, 0) for other, overlap in now.items()}
 
@@ -331,8 +331,8 @@ def _competing_response(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map each request that was in progress at the same time as the request `index` to the time that both
-    were in progress, in ns."""
+    """Map the index of each request that was in progress at the same time as the request `index` to the time
+    for which both were in progress, in ns."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
@@ -394,8 +394,8 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence that names the row of the table that TFO slows down most, among `cells`
-    with a known reason, and the reason, such as ` at 20 ms: ...`. Empty if no reason is known."""
+    """Return the end of a sentence on a slowdown, such as ` at 20 ms: ...`: the row that TFO slows down most,
+    and the reason. Take only results in `cells` with a known reason; return an empty text without them."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
@@ -408,9 +408,9 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
-    """Yield a sentence with the reason for each value of a factor in COMPARED with which the page loads more
-    slowly than with the factor's simplest value. Values of other factors with verdicts of their own
-    (`Factor.question`) get separate sentences."""
+    """Yield a sentence, with the reason, for each HTTP version or kind of TLS session with which the page
+    loads more slowly than with the simplest one. If settings such as the TLS version vary, which get separate
+    verdicts (`Factor.question`), yield a sentence for each of their values."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)
@@ -430,9 +430,9 @@ def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
 
 
 def _values_compared(results: Results, slower: CellResult, faster: CellResult) -> tuple[str, ...]:
-    """Return, as phrases, the values of the factor in COMPARED in which the slower and the faster result
-    differ. Then follow the slower result's values of the other factors with verdicts of their own
-    (`Factor.question`), without factors of the first flight."""
+    """Return phrases for the slower and the faster result's value of the factor in COMPARED that differs, and
+    then for the slower result's values of other factors that get separate verdicts in reports
+    (`Factor.question`), except factors of the first flight."""
     of_slower, of_faster = (results.factors.point(cell.cell) for cell in (slower, faster))
     asking = [factor for factor in results.factors.varying if factor.question]
     compared = next(one for one in asking if one.phrase_at(of_slower) != one.phrase_at(of_faster))
@@ -446,10 +446,10 @@ def _longer_ms(pair: tuple[CellResult, CellResult]) -> float:
 
 
 def _place(results: Results, cell: CellResult, *increases: float) -> str:
-    """Return the name of the table's row of `cell`; empty if no other row of the page shares its verdict.
-    `increases`: by how much this row is slower, then by how much each row that the sentence is about is
-    slower. If there are several, a note in parentheses states that this increase is the largest, or equal in
-    all rows (rounded to 0.1)."""
+    """Return the name of the table row of `cell`; empty if the row's verdict covers no other row of the page.
+    `increases`: the slowdown in this row, then the slowdown in each row that the sentence covers. If several
+    rows are covered, add in parentheses that this slowdown is the largest, or the same in all rows when
+    rounded to 0.1."""
     question, rows_of_page = results.factors.question, results.comparisons(cell.cell.page)
     if sum(question(row) == question(cell.cell.comparison) for row in rows_of_page) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""Audit a table of published page load times: find impossible and inconsistent figures."""
+"""Audit a table of published page load times: find impossible or inconsistent figures."""
 
 from fastopen.analysis.audit.kinds import QUESTIONS, AuditFinding, Kind
 from fastopen.analysis.audit.rules import audit

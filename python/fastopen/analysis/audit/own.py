@@ -1,5 +1,6 @@
-"""Read fastopen's own results (`fastopen report -f csv`) as a table of published figures: one row for each
-treatment with its baseline, rounded as in the terminal."""
+"""Convert fastopen's own results (`fastopen report -f csv`) to a table of published figures, for `audit`.
+
+Each result with TFO becomes a row, together with the result without TFO, rounded as in the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -22,7 +23,7 @@ OF_ARMS: Final = ("transport", "arm", "cookies")
 
 
 def is_own(columns: Sequence[str]) -> bool:
-    """Return True if the columns are those of `fastopen report -f csv`."""
+    """Return True if a CSV file with these columns was written by `fastopen report -f csv`."""
     return all(name in columns for name in MARKS)
 
 
@@ -31,7 +32,7 @@ def printed_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Convert the rows of `fastopen report -f csv` to the columns of experiments/published.csv, and yield
     (line number, row) for each row with TFO that has a page load time and a matching row without TFO.
-    `numbered`: the rows with their line numbers. Raises InputError if a figure is not a number."""
+    `numbered`: (line number, row) pairs. Raises InputError, with the file `path`, for malformed numbers."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []
@@ -72,9 +73,9 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the kind of connection of the row, a key of FIRST_FLIGHTS. With `recorded` security, only https
-    URLs use TLS, and the row does not show how many there are, so return the kind for cleartext, which needs
-    the fewest round trips."""
+    """Return the key in FIRST_FLIGHTS for the row's kind of connection. With `recorded` security, only https
+    URLs use TLS, and the row does not show their number. Then return the kind for cleartext, which needs the
+    fewest round trips."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.

@@ -114,8 +114,8 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to the row with a shorter RTT (above 0) whose load leaves time for the fewest handshakes
-    in sequence (`room`); None if no row has a shorter RTT."""
+    """Map each RTT to one row with a shorter RTT (above 0): the row whose load time leaves room for the
+    fewest handshakes in sequence (`room`). None if no row has a shorter RTT."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -151,9 +151,9 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on the changes between the rows of one page over networks that differ only in RTT. Each
-    finding is on the last of the rows that it compares: the row with the longest RTT, or the repetition of a
-    row with other times."""
+    """Return findings on implausible changes between the rows of `series`: one page over networks that differ
+    only in RTT. Each finding names the row with the longest RTT of those that it compares, or a row that
+    repeats an earlier row with other times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:
@@ -192,8 +192,8 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """The growth of the page load time with or without TFO per ms of RTT, from the first to the second
-    (`before`) and from the second to the third (`after`) of three rows with increasing RTTs."""
+    """Two slopes of the page load time (ms per ms of RTT) over three rows with increasing RTTs: `before` from
+    the first to the second row, `after` from the second to the third. `name`: `with TFO` or `without TFO`."""
 
     name: str
     before: Decimal
@@ -204,8 +204,8 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Yield a question about the last of three rows with increasing RTTs. A row is questionable if the growth
-    of the time per ms of RTT falls by more than half only without TFO, or only with TFO."""
+    """Compare three rows with increasing RTTs, and yield a question about the last row if it is suspect: if
+    the load time's growth per ms of RTT falls by more than half only without TFO, or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

@@ -37,8 +37,8 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a number from `values[0]` to `values[1]` rounds to the printed figure. `way`: to the
-    nearest digit, up or down (one of WAYS)."""
+    """Return True if a number from `values[0]` to `values[1]` rounds to the printed figure. `way`: one of
+    WAYS: to the nearest digit, up, or down."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
@@ -116,7 +116,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the row's two times in seconds, if the printed numbers are in `unit` (`s` or
+    """Return the longer of the row's two times in seconds, taking the printed numbers as `unit` (`s` or
     `ms`)."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 

@@ -1,4 +1,4 @@
-"""Apply the rules of an audit to each table of a file. The rows of one experiment are one table."""
+"""Run all checks of an audit on each published table of a file. The rows of one experiment are one table."""
 
 from collections.abc import Iterable, Sequence
 

@@ -103,7 +103,7 @@ class PrintedCell:
 
 
 def decimals(number: Decimal) -> int:
-    """All rows of a CSV file of published figures, and the names of the columns that no check uses."""
+    """Return the number of digits after the decimal point: 2 for `1.50`."""
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "numbers are finite"
     return max(0, -exponent)
@@ -111,7 +111,7 @@ def decimals(number: Decimal) -> int:
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """All rows of a file, and the names of the columns that no rule uses."""
+    """All rows of a CSV file of published figures, and the names of the columns that no check uses."""
 
     cells: list[PrintedCell]
     ignored: list[str]
@@ -208,8 +208,8 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """The fields of one CSV row, by column name. Each method parses the field in the column `name`, and
-    raises InputError if it is malformed."""
+    """The fields of one CSV row, by column name. Each method parses the field in the column `name`. It raises
+    InputError, with the file and line (`place`), if the field is malformed."""
 
     fields: Mapping[str, str]
     place: str

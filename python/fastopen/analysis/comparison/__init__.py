@@ -1,4 +1,4 @@
-"""Compare two runs: match their cells, and find the changes of each cell and of its critical path."""
+"""Compare two runs: match their results, and find the changes of page load times and critical paths."""
 
 from fastopen.analysis.comparison.change import Basis, Change
 from fastopen.analysis.comparison.compare import CellChange, Outcome, RunComparison, compare_runs

@@ -1,4 +1,4 @@
-"""Compute the change of a figure between two cells: exactly, over pairs of loads, or between two samples."""
+"""Compute a figure's change between two runs: exactly, over pairs of loads, or between two samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Basis(StrEnum):
     """The method that computes the change of a figure between two runs."""
 
     EXACT = "exact"
-    """Virtual time without randomness: each cell has the same result each time."""
+    """Virtual time without randomness: a repetition has the same result."""
     PAIRED = "paired"
     """The two loads of a repeat have the same random numbers, so the change is a median over repeats."""
     SAMPLES = "samples"
@@ -60,8 +60,8 @@ def change_of(
     both, or if `relative` is set and a value in `before` is 0.
 
     `relative`: also compute the change in percent. `drawn`: each repeat samples uncertain inputs (`--vary`),
-    so with PAIRED the interval is the range of the central 90 % of changes, or of all for fewer than
-    FULL_MIN."""
+    so with PAIRED the interval is the range of the central 90 % of changes, or of all changes for fewer than
+    FULL_MIN pairs."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

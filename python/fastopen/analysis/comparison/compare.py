@@ -1,4 +1,4 @@
-"""Compare the matching cells of two runs: page load times, savings, and waits on the critical paths."""
+"""Compare the matching results of two runs: page load times, savings, and waits on the critical paths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class CellChange:
 
     page: str
     where: str
-    """The values that distinguish the cell from other cells of its page and arm, if any, such as `20 ms`."""
+    """The values that distinguish this result from others of its page and use of TFO, such as `20 ms`."""
     before: CellResult
     after: CellResult
     basis: Basis
@@ -86,11 +86,11 @@ class RunComparison:
     settings: tuple[ComparedSetting, ...]
     """Settings that differ between the runs."""
     factors: tuple[Factor, ...]
-    """The factors that distinguish the cells of a page, in the order of a table's columns."""
+    """The factors that distinguish the results of a page, in the order of a table's columns."""
     cells: tuple[CellChange, ...]
-    """Changes of the cells that both runs have, in the order of A's tables."""
+    """Changes of the results that both runs have, in the order of A's tables."""
     only_before: tuple[str, ...]
-    """Names of the cells that only A has."""
+    """Names of the results that only A has."""
     only_after: tuple[str, ...]
 
 
@@ -164,8 +164,8 @@ def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
     """Compare two matching results by the one load of each that reports show. Return the waits on the
-    critical path that differ between these loads, and the reason why the load of `new` took longer; empty if
-    it did not, if the pages differ, or if no reason was found."""
+    critical path that differ between these loads, and the reason why the load of `new` took longer. The
+    reason is empty if that load took no longer, if the pages differ, or if no reason was found."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

@@ -1,4 +1,4 @@
-"""Read two runs, and match their cells by page, arm and the values of factors.
+"""Read two runs, and match their results by page, use of TFO (arm) and the values of settings (factors).
 
 If a factor has one value in each run, and the two values differ, the factor is not used for matching, but
 listed as a setting that differs. So runs with initial windows of 4 and of 10 can be compared.
@@ -35,7 +35,7 @@ class Side:
     results: Results
     attribution: Attribution
     seeds: Mapping[tuple[int, int], int]
-    """The seed of each load's world, by (cell, repeat)."""
+    """The seed of each load's emulated network, by (index of the cell, repeat)."""
     bodies: Mapping[str, str]
     """The digest of each page's recorded bodies, by page; pages without bodies are missing."""
 
@@ -93,7 +93,7 @@ class Matching:
     settings: tuple[ComparedSetting, ...]
     """The settings that differ between the runs: factors, then programs and machines, then pages."""
     common: tuple[Factor, ...]
-    """The factors by which the cells were matched."""
+    """The factors by which the results were matched."""
 
 
 def match(before: Side, after: Side) -> Matching:
@@ -126,7 +126,7 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Return the network, setup and engine of each result of a run, in order."""
+    """Return the network, setup (client, servers, TLS) and engine of each result of a run, in order."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 

@@ -1,4 +1,4 @@
-"""Compute the results of a run: the figures of each cell from its loads, and statistics over the cells."""
+"""Compute the results of a run: figures for each page and set of conditions, and statistics over them."""
 
 from fastopen.analysis.statistics.bound import BEYOND_BOUND, BEYOND_BOUND_NOTE, Bound
 from fastopen.analysis.statistics.browser_metrics import BrowserMetrics

@@ -13,7 +13,7 @@ from fastopen.runs import LoadRow, RunStore
 @dataclass(frozen=True)
 class BrowserMetrics:
     """Figures that a browser reported on the loads of one page over one network with one setting. Request
-    counts are medians over the valid loads of a repeat view (with a filled cache), or None without such
+    counts are medians over the valid loads of a repeat view (with a filled cache); None if there are no such
     loads."""
 
     requests: float | None

@@ -1,6 +1,6 @@
-"""Summarise the loads of each cell: medians, and improvements over the baseline, the arm without TFO.
+"""Summarise the loads of each cell (page and conditions): medians, and improvements over loads without TFO.
 
-A pair is a load with TFO and the load of the baseline in the same repeat. Both ran in one world. The pair's
+A pair is a load with TFO and the load without TFO of the same repeat, both in one emulated network. Its
 improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. A cell's improvement is the median over its
 pairs; it is negative for a slowdown. Invalid loads are counted, but all other figures leave out these loads
 and their pairs. Only the last attempt of a repeated load counts. If each repeat is a sample (`--vary`) and
@@ -74,7 +74,7 @@ class CellResult:
     saved_ms: float | None
     """The median saving over the pairs, in milliseconds."""
     bound: Bound | None
-    """The upper bound of the saving, equal for all arms of a comparison; None over QUIC or without a PLT."""
+    """The upper bound of the saving, equal for all uses of TFO; None over QUIC or without a PLT."""
     retransmitted: float | None
     """The median number of retransmitted segments per load."""
     plts_ms: Mapping[int, float]
@@ -84,7 +84,7 @@ class CellResult:
     effect: float | None
     """The matched-pairs rank-biserial correlation (see `rank_biserial`); None without pairs."""
     outliers: tuple[Outlier, ...]
-    """Loads that took much longer or shorter than the other loads of the cell. All figures include them."""
+    """Loads that took much longer or shorter than the others. All figures include them."""
     repeated: tuple[Reason, ...]
     """Reasons why loads were repeated. Figures leave out the earlier attempts."""
     deterministic: bool
@@ -253,8 +253,8 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the outliers among the page load times of one page under the same conditions, in ms by repeat.
-    Empty for fewer than FENCED_MIN loads."""
+    """Return the outliers among the page load times of one page under the same conditions. `plts_ms` maps
+    numbers of repeats to page load times. Empty for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")

@@ -38,7 +38,7 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
     """Return the round trips to the first byte by row of the page's table, use of TFO and size of the
     certificate chain in bytes. Rows that differ only in this size are combined under the first of these rows.
-    Empty for fewer than SIZES_MIN sizes, or if a link has a rate, because then every byte takes time."""
+    Empty for fewer than SIZES_MIN sizes, or if a link limits the rate: then every byte takes time."""
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -65,12 +65,12 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The savings of many pages over one network with one setup and engine, by one of the compared uses of
-    TFO."""
+    """The savings of many pages by one use of TFO, over one network with one setup (client, servers, TLS) and
+    engine (real or virtual time)."""
 
     place: str
     comparison: Comparison
-    """The comparison of the first page in `savings`. Other pages' comparisons differ only in the page."""
+    """The first page in `savings` with its network, setup and engine, which all pages share."""
     arm: Arm
     savings: Mapping[str, float]
     """The saving by page, in percent of the PLT, for pages with a valid pair of loads."""

@@ -117,8 +117,8 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the correlations of a saving with the sampled inputs. None if the repeats do not sample inputs
-    or are random otherwise, if there are fewer than DRAWS_MIN samples, or if all savings are equal."""
+    """Return the correlations of a saving with the sampled inputs. None if the repeats do not sample inputs,
+    if anything else is random, if there are fewer than DRAWS_MIN samples, or if all savings are equal."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

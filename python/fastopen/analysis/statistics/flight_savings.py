@@ -1,4 +1,4 @@
-"""Compute the saving of each cell with TLS over the simplest first flight, and its upper bound."""
+"""Compute savings by TFO, session resumption and early data, compared with new TLS sessions without TFO."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Flight:
 
     @classmethod
     def of(cls, setup: Setup, arm: Arm) -> "Flight | None":
-        """Return the start of connections with this setup and use of TFO; None if the setup has no TLS."""
+        """Return the kind of start that connections have with this setup and use of TFO; None without TLS."""
         if setup.tls is None:
             return None
         rejected = setup.tls.session == "early" and setup.tls.early_data_rejected
@@ -47,10 +47,10 @@ class FlightSaving:
     simplest way: with the simplest TLS session, and without TFO."""
 
     over: int
-    """The index of the cell with the simplest first flight: the simplest session, without TFO, with the same
-    HTTP version. HTTP/3 is compared with HTTP/2, if loaded, because both send several requests at once."""
+    """The index of the cell to compare with: the simplest TLS session, without TFO, with the same HTTP
+    version. HTTP/3 is compared with HTTP/2, if loaded, because both send several requests at once."""
     percent: float
-    """The saving in percent of the median PLT of the cell `over`."""
+    """The saving in percent of the median page load time of the cell `over`."""
     bound: Bound
 
     @property
@@ -126,10 +126,10 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of a connection's handshakes that connections started like `flight` do not wait for,
-    unlike connections started like `plain`, as a time span that ends with the handshake; None if there is
-    none. Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip:
-    the transfer of the certificates, and with TLS 1.2 another round trip."""
+    """Return the part of the handshakes of `connection`, which starts like `plain`, that a start like
+    `flight` avoids: a time span (start, end) before the end of the handshakes. None if it avoids nothing.
+    Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip: the
+    transfer of the certificates, and with TLS 1.2 another round trip."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:

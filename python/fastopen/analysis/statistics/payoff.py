@@ -59,8 +59,8 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """Return the fraction of broken paths at which TFO saves as much as it costs, for a single handshake
-        that TFO saves or whose SYN is retransmitted: RTT / (RTT + timeout)."""
+        """Return the fraction of broken paths at which TFO saves as much as it costs, if each open path saves
+        one RTT and each broken path costs one timeout of the SYN: RTT / (RTT + timeout)."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:

@@ -21,8 +21,8 @@ class UntilInterval:
     max_repeats: int
 
     def more_jobs(self, results: Results, run: RunStore) -> list[PlannedJob]:
-        """Return the jobs (repeats) to run next. Empty if each row of the tables is precise enough or has
-        `max_repeats` repeats."""
+        """Return the jobs to run next: repeats of pages whose results are not precise enough. Empty if all
+        results are precise enough or have `max_repeats` repeats."""
         asked = run.asked()
         more: dict[Comparison, int] = defaultdict(int)
         for result in filter(_is_judged, results.cells):

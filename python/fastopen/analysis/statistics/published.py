@@ -1,4 +1,4 @@
-"""Compare published figures with measured figures, cell by cell, and label the differences.
+"""Compare the rows of published tables with measured results, and label the differences.
 
 Use the published times after correction of wrong units and swapped columns (see PublishedCell). A label also
 marks a printed percentage that does not agree with the corrected times.

@@ -33,7 +33,7 @@ class Reasons:
     """Explanations for results that are unexpectedly slow."""
 
     of_cells: Mapping[int, str] = field(default_factory=dict)
-    """Reasons by the slower cell's index: slower with TFO than without, or over a shorter RTT."""
+    """Reasons by the index of the slower cell, which is slower with TFO, or over a shorter RTT."""
     of_setups: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """Reasons by the indices of the slower and the faster cell. The slower cell has a later HTTP version or,
     unlike the faster one, resumes sessions or sends early data."""
@@ -51,23 +51,23 @@ class Results:
     """Pages by name, in the order of the tables."""
     cells: list[CellResult]
     measured_rtt_ms: dict[tuple[str, int], float]
-    """The median of the RTTs measured in the worlds, by page and network."""
+    """The median of the RTTs measured in the emulated networks, by page and network."""
     published: dict[tuple[str, int], PublishedCell]
-    """The published cell to compare measured cells with, by page and network."""
+    """The published figures to compare measured results with, by page and network."""
     browser_metrics: dict[int, BrowserMetrics] = field(default_factory=dict)
-    """Metrics by cell index, for cells whose settings produce browser metrics."""
+    """Figures from browsers by cell index, for cells whose settings produce such figures."""
     first_flights: dict[int, FirstFlight] = field(default_factory=dict)
-    """Figures on the first flights of the cell's first valid load, by cell index."""
+    """Figures on the first packets of connections in the cell's first valid load, by cell index."""
     flight_savings: dict[int, FlightSaving] = field(default_factory=dict)
-    """Savings over the simplest first flight, by cell index; empty if first flights do not vary."""
+    """Savings over the simplest start of connections, by cell index; empty if starts do not vary."""
     server_use: ServerUse | None = None
     """The kernel's reports on external servers; None if no load with TFO or `upstream_tfo` used one."""
     reasons: Reasons = field(default_factory=Reasons)
     """The reasons why cells are slow; empty unless set by `attribution.with_reasons`."""
 
     def comparisons(self, page: str) -> dict[Comparison, dict[ArmName, CellResult]]:
-        """Return the rows of a page's table in order. Each row maps the uses of TFO (arms) to their
-        results."""
+        """Map each row of a page's table, in order, to its results by use of TFO (arm), such as with and
+        without TFO."""
         rows: dict[Comparison, dict[ArmName, CellResult]] = {}
         for result in self.cells:
             if result.cell.page == page:
@@ -119,8 +119,8 @@ class Results:
 
     @cached_property
     def distributions(self) -> list[Distribution]:
-        """Return the distributions of the pages' savings, one for each combination of conditions; empty for
-        fewer than PAGES_MIN pages."""
+        """Return the distributions of the pages' savings, one for each combination of network, setup, engine
+        and use of TFO; empty for fewer than PAGES_MIN pages."""
         return distributions(self)
 
 

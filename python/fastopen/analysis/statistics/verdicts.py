@@ -55,8 +55,8 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
     """Return the sign of an effect, 1 or -1, if `interval` excludes 0 and the effect's size, `value`, is at
-    least `matters`. Return 0 if `interval` excludes 0 and the size is smaller, or if `interval` contains 0
-    but no size of `matters` or more. Otherwise, return None: the sign is uncertain."""
+    least `matters`. Return 0 (no effect that matters) if the size is smaller, or if `interval` contains 0 and
+    only sizes below `matters`. Otherwise, return None: the sign is uncertain."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -83,9 +83,9 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on TFO over the results `cells`, one for each table row. A result with too few
-    repeats counts as an unclear effect, unless all have too few. `smallest`: the smallest effect that
-    matters."""
+    """Return the verdict on TFO over `cells`: the results with TFO, one for each row of a table. A result
+    with too few repeats counts as an unclear effect, unless all have too few. `smallest`: the smallest effect
+    that matters."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]

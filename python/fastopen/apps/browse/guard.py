@@ -96,7 +96,7 @@ class Paging:
 
     @property
     def words(self) -> str:
-        """Return the range of rows on this page in words: `51 to 100 of 5,004`."""
+        """Return the range of rows on this page in words: `51 to 100 of 5,004`, or `none` for no rows."""
         if self.total == 0:
             return "none"
         return f"{self.start + 1:,} to {min(self.start + ROWS, self.total):,} of {self.total:,}"
@@ -152,9 +152,9 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode a query argument or, if `name` is None, a group of the path's pattern. A group is None if it
-        did not match. It may be the name of a folder that is not valid UTF-8, so it is decoded as a file
-        name."""
+        """Decode a query argument or, if `name` is None, a group of the path's pattern (None if the group did
+        not match). Groups are decoded as file names, because a run's folder may have a name that is not
+        valid UTF-8."""
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
@@ -189,7 +189,7 @@ class Guarded(RequestHandler):
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def run_link(self, name: str) -> tuple[str, str]:
-        """Return a pair: the name of a run and the URL of its page. `show_part` needs it as `back`."""
+        """Return the name of a run and the URL of its page, as the argument `back` of `show_part`."""
         return name, self.link("runs", name)
 
     def rendered(self, template: str, **content: Any) -> Markup:
@@ -206,8 +206,8 @@ class Guarded(RequestHandler):
         self.send(self.rendered(template, **content))
 
     def show_part(self, title: str, html: Markup, back: tuple[str, str]) -> None:
-        """Finish the response with `html`, a part of a page. If a browser requests it as a whole page and not
-        through browse.js, wrap it in a page with this title and a link to `back`."""
+        """Finish the response with `html`, a part of a page. If a browser requests the part as a whole page
+        and not through browse.js, wrap it in a page with this title and a link to `back` (name, URL)."""
         if self.is_part:
             self.send(html)
         else:

@@ -133,8 +133,8 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Finish the response with a figure: as a file named `file` if `ending` is `.svg` or `.csv`, otherwise as
-    HTML with a link to `back`."""
+    """Finish the response with a figure: as a file named `file` if `ending` is `.svg` or `.csv` (its data),
+    otherwise as HTML with a link to `back` (name, URL)."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
@@ -150,9 +150,8 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show the page of one run: its settings, and the cells (each a page over one network with one setting,
-    with or without TFO) with their numbers of loads. The browser then requests figures, and other sections on
-    demand."""
+    """Show the page of one run: its settings, and the numbers of loads of each cell (a page over one network
+    with one setting, with or without TFO). The browser requests the other sections later."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)
@@ -312,7 +311,7 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
-    """Return the two loads that the query arguments name, each with the name of its run. Both loads may
+    """Return (name of the run, load) for each of the two loads that the query arguments name. Both loads may
     belong to one run."""
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
     one = await _load(at, first, at.number("a_load", 0))

@@ -110,7 +110,7 @@ class Kept:
     read."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: a folder that contains runs, or a single run."""
+        """Show the runs in `folder`, which is a folder with runs in it or the folder of a single run."""
         self.folder = folder
         self.threads = WorkerThreads()
         self.drawing = WorkerThreads(1)
@@ -170,7 +170,7 @@ class Kept:
         return await self._large.get("results", folder, read)
 
     async def analysis(self, folder: Path) -> RunAnalysis:
-        """Return the data for all figures of a run, including its load records."""
+        """Return the results of the run in `folder` with the breakdown of its page load times."""
         results = await self.results(folder)
 
         def read(_: Path) -> RunAnalysis:

@@ -89,7 +89,7 @@ class OneLoad:
     path: CriticalPath | None
     tables: dict[str, Grid]
     others: tuple[tuple[str, int], ...]
-    """Names and numbers of the job's other loads: other arms of the same repeat, and other attempts."""
+    """Names and numbers of the job's other loads: of the same repeat without or with TFO, other attempts."""
     neighbours: tuple[int | None, int | None]
     """The numbers of the loads that were written just before and after this load, each None if missing."""
 
@@ -137,7 +137,7 @@ def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
 
 
 def load_json(run: RunReader, number: int) -> bytes:
-    """Return the JSON record of the load `number` as the world program, which executed the load, wrote it.
+    """Return the JSON record of the load `number`, unchanged from the program that executed the load.
     Raises InputError if the run has no load with this number, or cannot be read."""
     row = _required(run, number)
     return run.load_json(row.job, row.load, row.attempt)

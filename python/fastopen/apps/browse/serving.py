@@ -1,4 +1,4 @@
-"""Run the web server of `fastopen browse` on the loopback address. Clients need its random token."""
+"""Run the web server of `fastopen browse` on the loopback address. Browsers need its random access token."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Build packetdrill, run its scripts on a kernel, and classify the results: passed, failed, or not here."""
+"""Build packetdrill, run its scripts on a kernel, and classify results: passed, failed, cannot pass here."""
 
 import hashlib
 import json
@@ -141,7 +141,7 @@ class Conformance:
         return {**groups, "all": [*self.results]}
 
     def line(self) -> str:
-        """Return a summary of the results in one line. `fastopen kernel info` shows it later."""
+        """Return a summary of the results in one line, which `fastopen kernel info` shows."""
         count = Counter(result.outcome for result in self.results)
         agrees = Counter(result.agrees for result in self.results)
         passed = f"{count[ScriptOutcome.PASSED]} of {len(self.results)} scripts pass"
@@ -166,9 +166,9 @@ class Conformance:
 def conform(
     folder: Path, kernel: Kernel | None, linux: str, watch: Callable[[str, int, int], None]
 ) -> Conformance:
-    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time; if None, on
-    the kernel of this machine, whose version is `linux`. `watch` is called after each script with its name,
-    the number of scripts that have run, and the number of all scripts."""
+    """Run the Fast Open scripts of the packetdrill checkout `folder` on `kernel` in virtual time. If `kernel`
+    is None, run them on the kernel of this machine, whose version is `linux`. `watch` is called after each
+    script with its name, the number of scripts that have run, and the number of all scripts."""
     built = packetdrill(folder)
     with tempfile.TemporaryDirectory(prefix="fastopen-conform-") as made:
         work = Path(made)

@@ -125,7 +125,7 @@ def _copy(folder: Path, to: Path) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """A reason why a script cannot pass on newer versions of Linux."""
+    """A known reason why a packetdrill script cannot pass on newer versions of Linux."""
 
     script: str
     """The name of the script, without its group."""

@@ -58,7 +58,7 @@ class Manifest(Part):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that can be booted: its program and its manifest."""
+    """An installed User-Mode Linux kernel: the path of its program, and its manifest."""
 
     path: Path
     manifest: Manifest

@@ -30,7 +30,7 @@ def _format(name: str) -> Any:
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a file that has a format in FILES; None for other files, such as HARs and lists."""
+    """Return the pages of a file, without damaged parts if `lenient`; None for formats not in FILES (HAR)."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:
@@ -41,7 +41,7 @@ def import_file(
 
 
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a folder. Raises InputError, or NoPageError if no format of FOLDERS fits."""
+    """Return the pages of a folder, without damaged parts if `lenient`. NoPageError: no format fits."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):

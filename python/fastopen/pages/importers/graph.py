@@ -49,7 +49,7 @@ class Graph:
 
     def reached(self, root: int) -> dict[int, Edge]:
         """Map each exchange of the page with this root to the edge to its initiator, initiators first. The
-        page's exchanges are those that redirects, references or URLs in scripts and other texts lead to."""
+        page has all exchanges that redirects, references, or URLs in scripts and other texts lead to."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
@@ -149,8 +149,8 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Convert an offset in the text to bytes of the body as sent, in proportion. Returns None except for
-        documents, because browsers use stylesheets and scripts only as a whole."""
+        """Convert an offset in a text of `length` bytes, in proportion, to one in the body as sent. None
+        except for documents, because browsers use stylesheets and scripts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None

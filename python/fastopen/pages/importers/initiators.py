@@ -29,8 +29,8 @@ class InitiatorResolver:
     """Finds the initiator of each exchange of a page. The exchanges are in order of start, the root first."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
-        """`entries`: the exchanges, in order of start. `document`: index of the main document, to which the
-        root is redirected, if at all."""
+        """Prepare a search. `document` is the index of the main document: 0, or that of the document to which
+        the root is redirected."""
         self._entries = entries
         self._document = document
         self._index = {entry: index for index, entry in enumerate(entries)}
@@ -46,8 +46,8 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return the initiator's index (None for the root) and its evidence, a key of notes.SENTENCES, for
-        each exchange; and if all initiators are `recorded`, all `inferred`, or `mixed`. Adds to `notes`."""
+        """Return, for each exchange, the initiator's index (None for the root) and its evidence, a key of
+        notes.SENTENCES; and for all exchanges `recorded`, `inferred` or `mixed`. Adds counts to `notes`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)

@@ -68,7 +68,7 @@ def holds(folder: Path) -> bool:
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a recording, or of each recording in the folder. Raises InputError."""
+    """Return the pages of a folder's recordings. Raises InputError for broken files unless `lenient`."""
     inner = [folder] if _is_recording(folder) else _recordings(folder)
     return [page for one in inner for page in _import_recording(one, lenient, progress)]
 

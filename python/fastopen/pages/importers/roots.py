@@ -110,8 +110,8 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (number of exchanges that redirects and references from the document reach, index) of each
-    document that may be a root, the largest number first."""
+    """Return (reach, index) of each document that may be a root, the largest reach first. The reach is the
+    number of exchanges to which redirects and references from the document lead."""
     exchanges = graph.exchanges
     documents = [
         i

@@ -115,7 +115,7 @@ def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[l
 
 
 def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes: Notes) -> float | None:
-    """Return the time of the load event in ms since 1970; None if it is missing or contradictory."""
+    """Return the time of the load event in ms since 1970; None if missing or if other times contradict it."""
     began = ordered[0].at.start
     started, on_load = head.started, head.on_load
     if on_load is None:
@@ -139,7 +139,7 @@ def _load_event(ordered: Sequence[Exchange], document: int, head: HarPage, notes
 
 
 def _fetched_ahead(root: Exchange, head: HarPage, notes: Notes) -> None:
-    """If the root arrived before its page began, move it to the page's start, where browsers' times begin."""
+    """If the root arrived before the page's recorded start (a prefetch), move the root to this start."""
     started = head.started
     if started is not None and root.at.end <= started - _AHEAD_MS and started - root.at.start < MAX_MS:
         notes.add("ahead")
@@ -227,8 +227,8 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return the phase of an exchange: `after` the load event, `load` if the load event waits for it, or else
-    `async`. `ended` includes its redirects or preflighted request; `fired_at` is the load event's time."""
+    """Return `after` if an exchange or its initiator began after the load event (at `fired_at`), `load` if
+    the load event waits for the exchange, or else `async`. `ended`: the end of it and of its redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"

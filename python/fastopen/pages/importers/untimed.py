@@ -52,7 +52,7 @@ def pages_of(
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
     """Add each exchange without an initiator to the page that contains its Referer, or else to the page whose
-    root was recorded last before it. Skip parts of pages that are not imported, and repeated GETs of a URL.
+    root was recorded last before it. Skip exchanges of other pages, and repeated GETs of a URL.
     `grown` has the edges of each page, and `heads` the roots."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
@@ -83,7 +83,7 @@ def _page_at(
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
     """Guess the initiator of an exchange: its Referer if that is a document, stylesheet or script of the
-    page, or else by resource type the latest resource of a usual kind (ASKERS), or the document."""
+    page; else, for types in _SELDOM_NAMED, the latest resource of the first of ASKERS; or the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")

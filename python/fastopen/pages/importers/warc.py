@@ -195,7 +195,7 @@ class Archive:
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a WARC file, compressed or not. Raises InputError."""
+    """Return the pages of a WARC file, compressed or not. Raises InputError for damage unless `lenient`."""
     archive = Archive()
     with path.open("rb") as file:
         archive.read(file, str(path), lenient, progress)

@@ -59,9 +59,9 @@ _SETS: Final = ("image-set", "-webkit-image-set")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference as written in a text. A parser knows of it after `at` bytes of the text. `type` is the type
-    of resource that the markup implies, if any. `link` is True if the reference leads to another page. Of all
-    references with the same `picture` (a number), a browser loads one; None: it loads this reference."""
+    """A reference as written in a text. A parser finds it within the first `at` bytes. `type` is the resource
+    type that the markup implies, if any. `link` is True for a hyperlink to another page. Of all references
+    with the same number `picture`, a browser loads only one. None: the browser loads this reference."""
 
     url: str
     at: int
@@ -79,7 +79,7 @@ class References:
 
 
 def references_in(text: bytes, kind: ResourceType, charset: str | None = None) -> References:
-    """Return the references in the text of a resource; empty unless `kind` is `document` or `stylesheet`."""
+    """Return the references in a text of type `kind`; empty unless it is a document or stylesheet."""
     if kind == "document":
         return _references_in_document(text, charset)
     if kind == "stylesheet":
@@ -229,7 +229,7 @@ def stylesheet_references(text: str) -> list[tuple[str, ResourceType]]:
 
 
 def _walk(nodes: Sequence[Any], kind: ResourceType, depth: int) -> Iterator[tuple[str, ResourceType]]:
-    """Yield the URLs in `nodes` with their types: `kind`, except in at-rules that imply another type."""
+    """Yield the URLs in parsed CSS with types of resources: `kind`, or the type that an at-rule implies."""
     here = kind
     for node in nodes:
         if node.type == "at-keyword":

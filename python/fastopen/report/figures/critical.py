@@ -1,4 +1,4 @@
-"""Draw the mean critical path of each cell as a stacked bar."""
+"""Draw the mean critical path of each page, network, setting and use of TFO as a stacked bar."""
 
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ SHARE_MIN: Final = 0.001
 
 
 def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
-    """Draw the mean critical path of each cell as a stacked bar; None if no critical path is known."""
+    """Draw the mean critical path of each page, network, setting and use of TFO; None if none is known."""
     axis = axis_of(analysis.results)
     rows, left_out = first_panels(
         [

@@ -28,7 +28,8 @@ DASHES: Final = ([2, 2], [1, 0], [6, 3])
 
 
 def cumulative_distribution(analysis: RunAnalysis) -> Figure | None:
-    """Draw the distribution of page load times, one panel for each comparison; None if no times vary."""
+    """Draw the distribution of page load times, a panel for each page, network and setting; None if no page
+    load time varies."""
     every: list[dict[str, Any]] = []
     for page, place in analysis.all_places():
         cells = {arm: sorted(one.plts_ms.values()) for arm, one in place.arms.items()}
@@ -135,19 +136,19 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
 
 
 def _arms_over(x: alt.X, of: str, rows: list[dict[str, Any]], tooltip: Iterable[alt.Tooltip]) -> Any:
-    """Return a step chart with a line for each use of TFO, zoomable along `x`. `of`: what is counted."""
+    """Return a zoomable step chart over `x` with a line for each use of TFO. `of`: the noun on the y axis."""
     lines = _steps(x, of).add_params(zoom("x"))
     return lines.encode(color=arm_colour(rows), strokeDash=arm_dash(rows), tooltip=arm_tooltip(*tooltip))
 
 
 def _steps(x: alt.X, of: str) -> Any:
-    """Return a chart with step lines of the field `share` over `x`. `of` names what is counted: `loads`."""
+    """Return a chart with step lines of the field `share` over `x`. `of`: the noun on the y axis: `loads`."""
     y = alt.Y("share:Q", title=f"share of {of}", axis=alt.Axis(format="%", tickCount=5))
     return alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.8).encode(x=x, y=y)
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (value, share of values up to it) for each of the sorted values, or for about POINTS_MAX."""
+    """Return (value, share of all values up to this value) for sorted values: each, or POINTS_MAX of them."""
     count = len(ordered)
     step = max(1, -(-count // POINTS_MAX))
     taken = sorted({*range(0, count, step), count - 1})

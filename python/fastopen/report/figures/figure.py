@@ -53,12 +53,13 @@ class Figure:
         return {**self.bare_spec(style), "data": {"values": self.rows}}
 
     def bare_spec(self, style: Style) -> dict[str, Any]:
-        """Return the Vega-Lite specification without data, to which it refers by the name of ROWS."""
+        """Return the Vega-Lite specification without data. The specification refers to data named `rows`."""
         return {**self.drawing.spec, "config": config(style), "description": self.alt_text, "padding": 8}
 
 
 def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
-    """Return one figure in one format, without its title, which the surrounding document shows."""
+    """Return the content of a file with the figure, in the format `form`. The title is left out, because the
+    surrounding document shows the title."""
     spec = figure.spec(style)
     if form == "svg":
         return vlc.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
@@ -68,7 +69,8 @@ def rendered(figure: Figure, form: Format, style: Style = PAPER) -> bytes:
 
 
 def write_figures(figures: Iterable[Figure], folder: Path, formats: Sequence[Format]) -> list[Path]:
-    """Write each figure in each format, and return the paths. Raises InputError if they cannot be written."""
+    """Write each figure in each format, and return the paths. Raises InputError if the folder cannot be
+    written, MachineError if the disk is full."""
     written = []
     taken: set[str] = set()
     made = not folder.exists()

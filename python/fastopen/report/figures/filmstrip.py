@@ -1,4 +1,4 @@
-"""Draw the pictures that a browser showed over time: as a strip with a row for each arm, and as a GIF."""
+"""Draw the pictures that a browser showed over time: a strip with a row for each use of TFO, and a GIF."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Film:
 def export_filmstrips(
     analysis: RunAnalysis, place: Path, folder: Path, *, replace: bool = False, watch: Callable[[int], None]
 ) -> int:
-    """Write a strip (PNG) and an animation (GIF) of each comparison's median loads into a new folder, and
-    return the number of comparisons with pictures. Errors name `place`, the run's folder. `watch` gets the
-    number of comparisons written so far. Raises InputError, also without pictures, and MachineError."""
+    """Write a strip (PNG) and an animation (GIF) for each page, network and setting into a new folder, and
+    return the number of strips. They show median loads without and with TFO. `watch` gets the number of
+    strips so far. Raises MachineError, and InputError, which names `place`, if the run has no pictures."""
     count = 0
     with atomic_folder(folder, replace=replace) as unfinished:
         for count, (name, title, films) in enumerate(_films(analysis, place), 1):
@@ -107,7 +107,8 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Decode base64. Raises OSError, ValueError or SyntaxError if it is not a JPEG within SIDE_MAX."""
+    """Decode a JPEG picture in base64. Raises OSError, ValueError or SyntaxError if `jpeg` is malformed or
+    larger than SIDE_MAX; MachineError without Pillow."""
     try:
         from PIL import Image
     except ImportError:
@@ -124,7 +125,8 @@ def end_ms(films: list[Film]) -> float:
 
 
 def strip(title: str, films: list[Film]) -> Image:
-    """Draw pictures at equal intervals, a row for each load. A changed picture has a coloured frame."""
+    """Draw the films' pictures at equal intervals, a row for each load. A changed picture has a coloured
+    frame."""
     end = end_ms(films)
     step = next((step for step in STEPS_MS if end / step <= COLUMNS_MAX - 1), STEPS_MS[-1])
     lefts = [LABEL + column * (THUMBNAIL + GAP) for column in range(min(ceil(end / step) + 1, COLUMNS_MAX))]
@@ -156,7 +158,7 @@ def _save_moving(title: str, films: list[Film], path: Path) -> None:
 
 
 def _frame(title: str, films: list[Film], moment_ms: int) -> Image:
-    """Draw the pictures that all loads show at one time, side by side."""
+    """Draw the pictures that the loads showed `moment_ms` after their start, side by side."""
     size = _size(films, 2 * THUMBNAIL)
     canvas, draw = _canvas(title, GAP + len(films) * (size[0] + GAP), 3 * LINE + size[1] + GAP)
     for column, film in enumerate(films):
@@ -185,7 +187,7 @@ def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.Image
 
 
 def _size(films: list[Film], width: int) -> tuple[int, int]:
-    """Return the size of a picture with this width, in the shape of the first load's pictures."""
+    """Return (`width`, height) in pixels, with the aspect ratio of the first load's pictures."""
     picture = films[0].pictures[-1]
     return width, max(round(width * picture.height / picture.width), 1)
 

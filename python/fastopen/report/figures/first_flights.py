@@ -16,8 +16,8 @@ BEGINS: Final = {"none": "full", "resumed": "resumed", "early": "early"}
 
 
 def first_flight_ladder(analysis: RunAnalysis) -> Figure | None:
-    """Draw page load times by TLS session and HTTP version, a panel for each page and other settings; None if
-    no load over TLS is valid, or if setups differ neither in session nor in using only QUIC."""
+    """Draw page load times by TLS session and HTTP version, a panel for each page and other settings. None if
+    no load over TLS is valid, or if all loads have the same kind of session over the same transport."""
     results = analysis.results
     setups = results.experiment.setups
     kinds = {(one.tls.session, one.origins.all_quic) for one in setups if one.tls is not None}

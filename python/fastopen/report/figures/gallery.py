@@ -44,8 +44,8 @@ def overview_figures(analysis: RunAnalysis) -> list[Figure]:
 
 
 def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
-    """Yield figures of the loads with about the median saving for each page, network and setting: when
-    requests run, their waits, and TCP traces if recorded. Each figure shows loads without and with TFO."""
+    """Yield figures of the loads with about the median saving for each page, network and setting: times of
+    requests, their waits, and TCP traces if recorded. Each figure shows loads without and with TFO."""
     for page, place, arms in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, arms, slug)

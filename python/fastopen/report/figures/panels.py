@@ -1,4 +1,4 @@
-"""Arrange charts in panels: each has the data of one page, in which only one factor varies."""
+"""Arrange charts in panels. A panel has the results of one page in which only one setting (factor) varies."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, d
 
 
 def left_out(panels: int) -> str:
-    """Return a sentence if there are more than PANELS_MAX panels, and some are not shown; else empty."""
+    """Return a sentence on hidden panels if there are more than PANELS_MAX; otherwise an empty text."""
     return f" The first {PANELS_MAX} of {panels} panels are shown." if panels > PANELS_MAX else ""
 
 
 def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of the first PANELS_MAX panels, and a sentence if further panels are left out."""
+    """Return the rows of the first PANELS_MAX panels, and a sentence on further panels, empty if none."""
     titles = list(dict.fromkeys(row["panel"] for row in rows))
     shown = {*titles[:PANELS_MAX]}
     return [row for row in rows if row["panel"] in shown], left_out(len(titles))
@@ -49,8 +49,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Arrange one chart for each value of `field` in two columns. `view` makes it from an empty chart, whose
-    data are the rows with this value, and from the value."""
+    """Arrange one chart for each value of `field` in two columns. `view` makes a chart from an empty chart,
+    whose data are the rows with this value, and from the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)
@@ -66,7 +66,8 @@ def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels side by side: as many as fit, if possible in whole rows for each page."""
+    """Return the number of panels side by side that fit into `most` pixels if each is `width` wide. If
+    possible, choose a smaller number that fills each page's rows."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

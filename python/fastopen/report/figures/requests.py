@@ -46,7 +46,8 @@ def row_height(requests: int) -> int:
 
 
 def _waterfall_rows(label: str, shown: Shown) -> Iterator[dict[str, Any]]:
-    """Yield data for the waits of each request, then for the critical path, which is drawn over them."""
+    """Yield chart data for the waits of each request in a load, then for the critical path, which is drawn
+    over them. `label` names the load."""
     connections = {one.id: one for one in shown.record.connections}
     carriers = Carriers(shown.record)
     for request in shown.record.requests:
@@ -113,7 +114,8 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a bar from start to end of each request, in the order of requests, without and with TFO."""
+    """Draw a bar for each request, from queueing to its last byte, in one load for each use of TFO (`arms`).
+    `place`: network and setting. `slug`: the end of the figure's name."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -159,13 +161,14 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw the waits of each request without and with TFO, side by side. `place` is network and setting."""
+    """Draw the waits of each request in one load for each use of TFO (`arms`), side by side. `place`: network
+    and setting. `slug`: the end of the figure's name."""
     return loads_waterfall(page, _labelled(arms), slug, place)
 
 
 def loads_waterfall(page: Page, loads: Mapping[str, Shown], slug: str, place: str = "") -> Figure:
     """Draw the waits of each request in loads of one page, side by side. `loads` maps labels to loads.
-    `place` names the comparison if `loads` are its median loads."""
+    `place`: network and setting if these are median loads without and with TFO. `slug`: see `waterfall`."""
     rows = [row for label, shown in loads.items() for row in _waterfall_rows(label, shown)]
     panels = {
         label: {"panel": f"{label}: {time(shown.path.plt_ns / 1e6)}", "place": number}
@@ -216,7 +219,7 @@ def _values(field: str, rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
-    """Return the names of the requests in the rows, in order; empty if there are too many."""
+    """Return the names of the requests in the rows, in order; empty if the page has over NAMED_MAX."""
     if len(page.resources) > NAMED_MAX:
         return ()
     names = {row["request"]: row["name"] for row in rows if "request" in row}
@@ -224,7 +227,8 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Return an axis of requests from top to bottom, with names, or with every fifth or tenth number."""
+    """Return an axis of requests from top to bottom, with names; for over NAMED_MAX requests, with every
+    fifth or tenth number."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

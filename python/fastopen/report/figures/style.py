@@ -1,7 +1,7 @@
 """Define the look of all figures: fonts, colours that colour-blind readers can distinguish, and encodings.
 
-The colours are from Okabe and Ito (2008). Each arm has its own colour, shape and dash, so that figures are
-also readable in grey. The fonts come with vl-convert, so that files look the same on every machine.
+The colours are from Okabe and Ito (2008). Each use of TFO (arm) has a colour, shape and dash, so that figures
+are also readable in grey. The fonts come with vl-convert, so that files look the same on every machine.
 """
 
 from collections.abc import Callable, Iterable
@@ -128,7 +128,8 @@ def kind_colour(rows: list[dict[str, Any]]) -> alt.Color:
 
 
 def zoom(*encodings: Literal["x", "y"], name: str = "zoom") -> alt.Parameter:
-    """Return a parameter that lets readers zoom a chart: Shift and wheel zoom, Shift and dragging move."""
+    """Return a parameter that lets readers zoom a chart along `encodings` (none: both axes). Shift and wheel
+    zoom, Shift and dragging move. `name` must be unique in a figure."""
     held = "[event.shiftKey]"
     return alt.selection_interval(
         bind="scales",

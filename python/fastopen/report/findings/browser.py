@@ -123,8 +123,8 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving in percent. `before` and `after` map repeats to times; a saving is computed
-    for each repeat in both. Return None if there is none."""
+    """Return the median saving in percent over the repeats that are in both `before` and `after`, which map
+    numbers of repeats to times. Return None if no repeat is in both."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None

@@ -60,8 +60,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
-    """Yield (text, times) for each group of loads of `page` that differ only in certificates, remedies and
-    use of TFO. The text names the other settings, and the times are median page load times in ms."""
+    """Yield (text, times) for each group of results of `page` that differ only in certificates, remedies and
+    use of TFO. The text names the other settings. The times map settings to median page load times in ms."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
@@ -77,8 +77,8 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return page load times with `small` certificates, with `large` ones, and with `large` ones and each
-    remedy. Return None if the time of either kind without a remedy is unknown."""
+    """Return the page load times in `plts_ms` with `small` certificates, with `large` ones, and with `large`
+    ones and each remedy. Return None if the time of either kind without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))

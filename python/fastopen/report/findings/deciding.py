@@ -29,7 +29,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
     """Yield sentences on the factor (such as the RTT) on which the saving by TFO in these cells (each a page
-    over one network with one setting) depends most; nothing if no factor decides."""
+    over one network with one setting) depends most; nothing without such a factor (`deciding_factor`)."""
     found = deciding_factor(results, cells)
     if found is None:
         return

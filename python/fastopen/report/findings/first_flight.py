@@ -1,4 +1,4 @@
-"""Report the first flight with which a page loads fastest."""
+"""Report the first flight (TLS session, with or without TFO) with which a page loads fastest."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ RANK: Final = 65
 SEVERITY: Final = "answer"
 
 Key = tuple[str, str, str]
-"""The HTTP version, TLS session and arm of a cell."""
+"""The HTTP version, TLS session and use of TFO (arm) of a result."""
 Flights = Mapping[Key, CellResult]
-"""Maps first flights to cells that differ only in their first flights."""
+"""Maps first flights to results that differ only in the first flight."""
 SESSIONS: Final = list(SESSION_WORDS)
 
 
@@ -41,8 +41,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Return rows of loads of `page` that differ only in the use of TFO and in the factors named in `apart`.
-    The keys name the settings that are judged separately (`Factor.question`), such as the TLS version."""
+    """Group the results of `page` over TLS into rows whose results differ only in the use of TFO and in the
+    factors named in `apart`. The keys name the settings with separate verdicts, such as the TLS version."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -94,9 +94,8 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the first flight to compare `best` with: the one of the same HTTP version with the simplest TLS
-    session, and of these, the first in the plan, usually without TFO. HTTP/3 is compared with HTTP/2 if
-    possible."""
+    """Return the first flight in `row` to compare `best` with: the simplest TLS session with the same HTTP
+    version, usually without TFO (the first in the plan). HTTP/3 is compared with HTTP/2 if possible."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

@@ -59,7 +59,8 @@ def _added_ms(
     row: Mapping[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
     """Return the page load time in ms that the TLS key share `large` adds compared with `small` behind the
-    middlebox `path` (`none`: over an open path); None if one of the two times is unknown."""
+    middlebox `path` (`none`: over an open path); None if one of the two times is unknown. `row`: results by
+    middlebox and key share."""
     loads = (row.get((path, share)) for share in (large, small))
     with_large, with_small = (None if one is None else one.plt_ms_median for one in loads)
     return None if with_large is None or with_small is None else with_large - with_small

@@ -80,8 +80,8 @@ def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[F
 
 
 def https_in_the_clear(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence if pages with https URLs were loaded only in cleartext. It counts the pages with https
-    URLs, or, if only one page is given, its https requests."""
+    """Yield a sentence if pages with https URLs were loaded only in cleartext. The sentence counts the pages
+    with https URLs or, if only one page is given, its https requests."""
     urls = [results.pages[page].url for page in pages]
     if any(setup.tls is not None for setup in results.experiment.setups) or not any(map(_is_https, urls)):
         return
@@ -118,8 +118,8 @@ def sentences_on_pages(results: Results) -> Iterator[str]:
 
 
 def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
-    """Yield sentences that explain that TFO saves nothing because ClientHellos do not fit into a SYN. Reports
-    that have no section for each page use them."""
+    """Yield sentences on results for which TFO saves nothing because ClientHellos do not fit into a SYN, for
+    reports without a section for each page."""
     of_pages = [cell for cell in results.cells if cell.cell.page in pages]
     yield from (found.sentence for found in _hellos_do_not_fit(results, of_pages))
 
@@ -197,7 +197,7 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
     """Yield a finding if TFO could not send data in any SYN of loads that began without TFO cookies (a cold
-    `arm`), because no connection was opened after its host had sent a cookie."""
+    `arm`), because no connection to a host was opened after the host had sent a cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -227,8 +227,8 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding, with a possible cause, if a page loads faster over a longer RTT, or if its load time
-    grows too fast with the RTT."""
+    """Yield findings, each with a possible cause, on load times that are shorter over a longer RTT, or that
+    grow too fast with the RTT."""
     openings = {"monotony": "The page ", "growth": ""}
     cause = (
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
@@ -245,8 +245,8 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if the median of paired savings differs from the saving of the median load times by at
-    least the smallest effect (in percent) that the experiment counts."""
+    """Yield a finding if the median of paired savings differs from the saving that the median load times give
+    by at least the experiment's smallest effect that matters, in percentage points."""
     apart: dict[float, str] = {}
     for finding, where in _audited(results, cells):
         printed = finding.cell

@@ -108,8 +108,7 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
-    """Return the number of page loads in these cells that did not finish, and the number of all their
-    loads."""
+    """Return the number of page loads in these results that did not finish, and the number of all loads."""
     return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
 
 
@@ -122,8 +121,8 @@ def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) ->
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
     """Return the verdict on TFO (None over QUIC), and True if TFO makes no difference because ClientHellos do
-    not fit into SYNs. `cells` are results with equal HTTP version, TLS version and so on (see
-    `questions_of`)."""
+    not fit into SYNs. If more loads fail to finish with TFO than without, the verdict is worse. `cells`:
+    results with equal HTTP version, TLS version and so on (see `questions_of`)."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -171,8 +170,8 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effect of TFO in the given cells, all with the TFO cookies of `arm`. It has the
-    form `On a repeat visit{to} {subject} saves 4.0 %`."""
+    """Return a clause on the effect of TFO in the results `cells`, all with the use of TFO `arm`, of the form
+    `On a repeat visit{to} {subject} saves 4.0 %`. `to`: empty, or a phrase such as ` to this page,`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
@@ -218,9 +217,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
     indices = {cell.cell.index for cell in found}
 
     def names_apart(names: Sequence[str]) -> list[str]:
-        """Return the distinct names of the cells in `found`. Return an empty list if there are more than
-        NAMES_IN_WORDS names, or if a cell outside `found` shares one. `names` has one name for each of
-        `cells`."""
+        """Return the distinct names of the results in `found`. Return an empty list if there are more than
+        NAMES_IN_WORDS names, or if a result outside `found` has one of the names. `names`: the name of each
+        result in `cells`."""
         of_name = grouped(zip(names, (cell.cell.index in indices for cell in cells), strict=True))
         named = [name for name, flags in of_name.items() if any(flags)]
         apart = all(all(of_name[name]) for name in named)
@@ -239,9 +238,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Yield the findings that `find` returns for each group of cells (see `questions_of`). If groups have
-    equal sentences, yield one finding, whose sentence begins with their names unless it holds for all
-    groups."""
+    """Yield the findings that `find` returns for each group of results that needs a separate verdict
+    (`questions_of`). Equal sentences of several groups become one finding. Its sentence begins with the names
+    of the groups, unless it holds for all groups."""
     questions = questions_of(results, cells)
     found = (
         (finding.sentence, (name, finding))

@@ -51,8 +51,8 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Misfit:
-    """The differences between a recording and a load of its page in the emulator: recorded minus loaded
-    times, by the index of the resource."""
+    """The differences between a recording and a load of its page in the emulated network: recorded times
+    minus times of the load, by the index of the resource."""
 
     waits_us: dict[int, float]
     """The recorded wait for the first byte of the response minus this wait in the load."""
@@ -63,8 +63,8 @@ class Misfit:
 
     @property
     def errors_us(self) -> list[float]:
-        """Return the absolute differences in µs between recording and load: of all waits for responses and
-        all times until requests."""
+        """Return the absolute differences in µs between recording and load: of all waits for responses, and
+        of all times from an initiator's first byte to a request."""
         return list(map(abs, (*self.waits_us.values(), *self.asks_us.values())))
 
 
@@ -197,8 +197,8 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set think times to 0 where that does not increase the loss. Try many at once, bisect sets that are
-    needed, and start with the shortest think times."""
+    """Set think times to 0 if this does not increase the loss. Try all at once. If a set is needed, try both
+    halves of the set, the half with the shorter think times first."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.found.waits_us if think_times[index]]
@@ -267,7 +267,7 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of requests whose response only the server can delay, because no other request was
+    """Return the indices of requests whose response no queue can have delayed, because no other request was
     open while they waited."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(

@@ -49,9 +49,9 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step of a request, on the way to the load event, whose duration in the replay (`record`)
-    differs most from the recording; None if no step differs by at least WORTH_SAYING_MS. `held_ms` has the
-    time for which the replay held each request."""
+    """Return the step on the critical path whose duration in the replay (`record`) differs most from the
+    recording; None if no step differs by at least WORTH_SAYING_MS. `held_ms` has the time for which the
+    replay held back each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -72,8 +72,8 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield (step, ms in the load `was`, ms in the load `now`) for each step of the request of resource
-    `index`; nothing if a load lacks this request. Both loads map resources to times."""
+    """Yield (step, ms in the load `was`, ms in the load `now`) for each step of the request for the resource
+    `index`; nothing if a load lacks this request. `was` and `now` map resources to times of requests."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -131,9 +131,9 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step of a request whose predicted duration differs most from the measured one; None if no
-    step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` is a load of
-    `original`."""
+    """Return the step on the critical path whose predicted duration differs most from the measured one; None
+    if no step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` is a load
+    of `original`."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {

@@ -2,8 +2,8 @@
 
 docs/measurements/replays.md lists the rules.
 
-Delays that the recorder's browser and servers caused stay in the page as durations: name lookups, handshakes
-with TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
+The page contains the delays that the recorder's browser and servers caused: name lookups, handshakes with
+TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
 Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
 has no absolute time of the recording, not even the time of its load event."""
 
@@ -102,7 +102,7 @@ class Replay:
 
     def loaded_page(self) -> Page:
         """Return the page as the replay loads it: with https URLs for hosts with HTTP/3, and http URLs for
-        other hosts. Without hosts with HTTP/3, the page is unchanged. Ports stay."""
+        other hosts. Without hosts with HTTP/3, the page is unchanged. Ports do not change."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -165,8 +165,8 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network over which a page was recorded: the one that the recording names, or else one
-    derived from its timings.
+    """Return the network over which a page was recorded: the network that the recording names, or else a
+    network derived from its timings.
 
     Return None if the named network is invalid, if no handshake shows an RTT, or if the link was never
     full."""
@@ -194,11 +194,11 @@ def _sufficient(imported: ImportedPage) -> Recording:
 
 
 def _held(exchange: RecordedExchange, rules: Rules, waits: bool, shared: bool) -> float:
-    """Return the time in ms for which the replay must hold back a request, because its recorded delay would
-    not occur in the replay: the lookup, the handshake of a `shared` (HTTP/2 or HTTP/3) connection, and waits.
+    """Return the time in ms for which the replay must hold back a request: the sum of recorded delays that
+    would not occur in the replay. These are the name lookup, the handshake of a `shared` (HTTP/2 or HTTP/3)
+    connection and, with `waits`, the wait for a connection, which a busy recording machine may have caused.
 
-    With `waits`, include recorded waits for a connection, which may also come from a busy recording machine.
-    Otherwise the replay itself waits for one of six connections."""
+    Without `waits`, the replay itself waits for one of six connections."""
     if not rules.handshakes:
         return 0.0
     handshake = exchange.tcp + exchange.tls if shared else 0.0
@@ -288,8 +288,8 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
-    """Return the initial congestion window in segments for the replay: the largest number of segments of a
-    response that arrived in one flight. `rate` is the link's rate in bit/s.
+    """Return the initial congestion window for the replay: the segments of the largest response that arrived
+    in one flight, at least WINDOW_SEGMENTS, at most WINDOW_MAX_SEGMENTS. `rate` is the link's, in bit/s.
 
     Content delivery networks begin with more than ten segments, and an open connection may have a larger
     window. If a response took longer than the rate explains, the replay paces it. The segment of its head is

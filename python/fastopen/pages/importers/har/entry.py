@@ -223,7 +223,7 @@ def _spent(timings: Mapping[str, float | None]) -> float:
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
     """Return the times of an entry that WebPageTest wrote; None for other entries.
 
-    In such an entry, startedDateTime is when the request was sent. Other times have fields of their own, in
+    In such an entry, startedDateTime is when the request was sent. Other times have separate fields, in
     ms since the page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when
     the browser made the request. Without `_created`, this time is assumed to be the start of the name lookup
     and the handshakes, if they ended just before the request was sent. Otherwise they belonged to a
@@ -280,10 +280,10 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
-    """Return how the browser answered the request without the network (a key of notes.SENTENCES); None if the
-    network carried it.
+    """Return the way (a key of notes.SENTENCES) in which the browser answered a request without the network;
+    None if the network carried the request. `timed`: see `_is_cached`.
 
-    For a request that HSTS upgrades to https, Chrome writes a redirect of its own, and marks it with a header
+    For a request that HSTS upgrades to https, Chrome writes an internal redirect, and marks it with a header
     and with the phrase of its status."""
     response = parts.response
     if is_redirect(int(coerce.number(response.get("status")) or 0)):

@@ -155,8 +155,8 @@ def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
     """Return the HAR's pages, with the indices of their entries in `members`. If the HAR declares no pages,
-    each `pageref` of an entry is a page, or else all entries are one. Start times decide between equal
-    ids."""
+    each `pageref` of an entry is a page, or else all entries are one. If an entry has no known `pageref`, or
+    several pages have its id, start times decide."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]

@@ -111,7 +111,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 def _body(parts: Parts, notes: Notes) -> int:
     """Return the size of the response's body as sent: the recorded size, unless Content-Length or the size of
-    unencoded content is slightly smaller. Without a recorded size, the size is estimated."""
+    unencoded content is slightly smaller. Without a plausible recorded size, estimate the size."""
     length = coerce.size(coerce.header(parts.got, "content-length"))
     whole = coerce.size(parts.content.get("size"))
     empty = not whole and not parts.content.get("text")

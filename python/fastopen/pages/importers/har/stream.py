@@ -170,7 +170,7 @@ class Scanner:
             index += 1
 
     def _find_entry(self, skipped: int) -> bool:
-        """Skip to the next object with a request and a response. Return False if no such object follows."""
+        """Skip `skipped` characters, then go to the next object with request and response; False if none."""
         self._at += skipped
         while True:
             candidate = _OBJECT.search(self._text, self._at)
