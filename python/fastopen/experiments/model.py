@@ -38,6 +38,8 @@ class PublishedTable(Part):
     """Maps the names of pages in the experiment to their names in the table."""
     unit: Literal["s", "ms"] | None = None
     """The correct unit of the times, if the table prints a wrong unit."""
+    misprints: dict[str, float] = Field(default_factory=dict)
+    """Maps misprinted times without TFO, as printed, to the correct times."""
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
     same_rig: list[str] = Field(default_factory=list)

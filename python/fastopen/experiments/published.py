@@ -1,6 +1,7 @@
 """Read the page load times that papers and reports have published, to compare experiments with them."""
 
 import csv
+import tomllib
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -34,12 +35,16 @@ class PublishedCell(BaseModel):
     note: str
     true_unit: str = ""
     """Correct unit of the times; empty if the printed unit is correct."""
+    corrected_off: float | None = None
+    """Correct time without TFO, in the table's unit; None if the printed time is correct."""
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
 
     @property
     def off_ms(self) -> float:
         """Return the PLT without TFO, in milliseconds."""
+        if self.corrected_off is not None:
+            return self.corrected_off * self._unit_ms
         return (self.plt_tfo if self.swapped else self.plt_off) * self._unit_ms
 
     @property
@@ -104,8 +109,15 @@ def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str,
 def _cells_of(
     table: PublishedTable, experiment: str, networks: Sequence[Network]
 ) -> list[tuple[str, int, PublishedCell]]:
+    faults = table if table.experiment == experiment else _packaged_table(experiment)
     rows = [
-        row.model_copy(update={"true_unit": table.unit or "", "swapped": table.swapped})
+        row.model_copy(
+            update={
+                "true_unit": faults.unit or "",
+                "swapped": faults.swapped,
+                "corrected_off": faults.misprints.get(str(row.plt_off)),
+            }
+        )
         for row in all_published_cells()
         if row.experiment == experiment
     ]
@@ -116,6 +128,12 @@ def _cells_of(
         for row in rows
         if row.page == theirs and row.link == _link(network)
     ]
+
+
+@cache
+def _packaged_table(experiment: str) -> PublishedTable:
+    document = tomllib.loads(packaged_file("experiments", f"{experiment}.toml").read_text(encoding="utf-8"))
+    return PublishedTable.model_validate(document["published"])
 
 
 def _link(network: Network) -> tuple[int, int | None, int | None]:

@@ -34,7 +34,7 @@ ASSUMED: Final = "assumed"
 # Size of each script that `chain_of_hosts` adds, in bytes. It fits into an initial window of 3 segments.
 SMALL_BYTES: Final = 2000
 # Ways to fit a page to the published times.
-Fitted = Literal["objects", "hosts", "time"]
+Fitted = Literal["objects", "sizes", "hosts", "time"]
 NotEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -69,7 +69,8 @@ class Property(BaseModel):
     """Way to fit the page to published times without TFO. `time`: add client processing, fitted to one time.
     `hosts`: a chain of small scripts, each on another host, replaces all but the document; their number and
     client processing are fitted to two times. `objects`: equal objects replace the page; number and size are
-    fitted to two times, or to three with client processing if RTTs and rates vary separately."""
+    fitted to two times, or to three with client processing if RTTs and rates vary separately. `sizes`: the
+    same, with objects whose sizes have the ratios of the page's resources."""
 
     def is_about(self, page: str) -> bool:
         return self.pages is None or page in self.pages
@@ -300,13 +301,20 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
     return page.model_copy(update={"resources": resources})
 
 
-def page_of_objects(page: Page, objects: int, body_bytes: int) -> Page:
-    """Return the page with `objects` resources of equal size, `body_bytes` in all: the document, and images
-    that are requested when it has arrived."""
+def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
+    """Return the page with `objects` resources, `body_bytes` in all: the document, and images that are
+    requested when it has arrived. They have equal sizes, or with `equal` False sizes in the ratios of the
+    page's resources."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
-    others = ({**image, "url": f"{begin}/object{number}"} for number in range(1, objects))
-    return _with_resources(page, {"body_bytes": max(body_bytes // objects, 1)}, others)
+    parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
+    of_object = [parts[number * len(parts) // objects] for number in range(objects)]
+    sizes = [max(body_bytes * part // sum(of_object), 1) for part in of_object]
+    others = (
+        {**image, "url": f"{begin}/object{number}", "body_bytes": sizes[number]}
+        for number in range(1, objects)
+    )
+    return _with_resources(page, {"body_bytes": sizes[0]}, others)
 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:

@@ -171,7 +171,7 @@ class RigSearch:
 
     def fit(self, rows: Sequence[PageOnRig]) -> None:
         """Fit the objects or hosts of each page to published times without TFO."""
-        groups = grouped((row.fit_key, row) for row in rows if row.setting.fitted in ("objects", "hosts"))
+        groups = grouped((row.fit_key, row) for row in rows if row.setting.fitted not in (None, "time"))
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
             row.begin_fit(self.space.off_ms(row.page.name))
@@ -180,7 +180,7 @@ class RigSearch:
             if not unfinished:
                 break
             records = self.run(
-                (row, network, [BASELINE.name], 1) for row in unfinished for network in row.fitted_to
+                (row, network, [BASELINE.name], DRAWS) for row in unfinished for network in row.fitted_to
             )
             for row in unfinished:
                 row.improve_fit([records.get((row, network, BASELINE.name), []) for network in row.fitted_to])

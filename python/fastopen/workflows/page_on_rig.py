@@ -70,8 +70,9 @@ class PageOnRig:
     @property
     def _loaded(self) -> Page:
         match self.setting.fitted:
-            case "objects":
-                return page_of_objects(self.page, round(self._objects), round(self._bytes))
+            case "objects" | "sizes" as sizes:
+                objects, size = round(self._objects), round(self._bytes)
+                return page_of_objects(self.page, objects, size, equal=sizes == "objects")
             case "hosts":
                 return chain_of_hosts(self.page, round(self._objects))
             case _:
@@ -84,8 +85,9 @@ class PageOnRig:
 
     def begin_fit(self, off_ms: Mapping[int, float]) -> None:
         """Choose the published times without TFO to fit the page to, of those in `off_ms`, by network. For
-        `objects`, three that differ in RTT and in rates, if there are such; otherwise two: the shortest, and
-        the longest or, for `hosts`, the second shortest, because timeouts may have made long times longer."""
+        `objects` and `sizes`, three that differ in RTT and in rates, if there are such; otherwise two: the
+        shortest, and the longest or, for `hosts`, the second shortest, because timeouts may have made long
+        times longer."""
         order = sorted(off_ms, key=off_ms.__getitem__)
         if self.setting.fitted == "hosts":
             self.fitted_to = (order[0], order[:2][-1])
@@ -136,7 +138,8 @@ class PageOnRig:
             more, larger = _ratio(wanted_slope, slope), _ratio(wanted_fixed, fixed)
             if slow:
                 # The client's time does not depend on the rates.
-                larger = _ratio(wanted_slow[0] - wanted_short, slow[0] - short)
+                slower = 1 if wanted_slow[0] > wanted_short else -1
+                larger = _ratio(slower * (wanted_slow[0] - wanted_short), slower * (slow[0] - short))
         else:
             larger = _ratio(wanted_long - wanted_short, long - short)
             more = _ratio(wanted_short, short)

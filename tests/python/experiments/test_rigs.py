@@ -174,6 +174,17 @@ def test_a_page_of_objects_has_so_many_of_one_size() -> None:
     assert type(page).model_validate(page.model_dump()) == page
 
 
+def test_objects_may_have_the_ratios_of_the_pages_resources() -> None:
+    (imported,) = load_chosen(["example"], None)
+    sizes = [one.body_bytes for one in imported.page.resources]
+    same = page_of_objects(imported.page, len(sizes), sum(sizes), equal=False)
+    assert [one.body_bytes for one in same.resources] == sizes
+    double = page_of_objects(imported.page, 2 * len(sizes), 6 * sum(sizes), equal=False)
+    assert [one.body_bytes for one in double.resources] == [3 * size for size in sizes for _ in range(2)]
+    few = [one.body_bytes for one in page_of_objects(imported.page, 3, 9000, equal=False).resources]
+    assert (len(few), abs(sum(few) - 9000) < 3) == (3, True)
+
+
 def test_a_chain_of_hosts_is_a_chain_of_small_scripts() -> None:
     (imported,) = load_chosen(["example"], None)
     page = chain_of_hosts(imported.page, 4)

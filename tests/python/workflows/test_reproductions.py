@@ -25,6 +25,7 @@ from fastopen.engines import HostEngine
 from fastopen.experiments import (
     Experiment,
     load_experiment,
+    load_rigs,
     make_plan,
     packaged_experiments,
     published_cells,
@@ -152,6 +153,14 @@ def test_published_times_are_read_as_they_were_meant() -> None:
     assert (swapped.off_ms, swapped.tfo_ms, round(swapped.improvement_percent, 1)) == (550, 500, 9.1)
 
 
+def test_a_misprint_is_corrected_in_its_own_table_and_in_others_of_the_rig() -> None:
+    for name in ("purdue-method1", "purdue-method1-bandwidth"):
+        cells = [one for _, one in load_rigs(name).cells_of("amazon") if one.down_mbit == 5]
+        assert [(one.plt_off, one.off_ms, one.plt_tfo) for one in cells] == [(17.655, 27_655, 24.885)]
+        assert round(cells[0].improvement_percent) == cells[0].improvement_percent_as_printed
+    assert [one.off_ms for _, one in load_rigs("purdue-method1").cells_of("wsj")][-1] == 4660
+
+
 @pytest.mark.parametrize(
     ("theirs", "labels"),
     [
@@ -161,6 +170,7 @@ def test_published_times_are_read_as_they_were_meant() -> None:
         (cell(2.0, 1.6, 40), (Label.MISPRINTED,)),
         (cell(11.77, 0.92, 92.2), (Label.IMPOSSIBLE,)),
         (cell(0.5, 0.55, 9, swapped=True), ()),
+        (cell(17.655, 24.885, 10).model_copy(update={"corrected_off": 27.655}), (Label.MISPRINTED,)),
     ],
 )
 def test_the_print_itself_is_judged(

@@ -84,7 +84,9 @@ class Discrepancy:
         printed, theirs = self.published.improvement_percent_as_printed, self.published.improvement_percent
         if theirs < 0:
             yield Label.SLOWER
-        if abs(printed - theirs) > PRINTED_POINTS:
+        if self.published.corrected_off is not None:
+            yield Label.MISPRINTED
+        elif abs(printed - theirs) > PRINTED_POINTS:
             unsigned = theirs < 0 and abs(printed + theirs) <= PRINTED_POINTS
             yield Label.UNSIGNED if unsigned else Label.MISPRINTED
         if theirs > HALF_PERCENT:
