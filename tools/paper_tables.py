@@ -2,7 +2,7 @@
 
 They are the output of `fastopen reproduce NAME --explain` for each experiment.
 
-tools/paper_tables.py [NAME...]: update these experiments, or all, which took 11 minutes on two cores.
+tools/paper_tables.py [NAME...]: update these experiments, or all, which took 15 minutes on two cores.
 tools/paper_tables.py --print NAME: print the part of this experiment instead.
 tools/paper_tables.py --print: search all experiments, and print docs/paper.md with a new summary instead."""
 

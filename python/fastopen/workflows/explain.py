@@ -45,7 +45,7 @@ RIGS_MAX: Final = 20_000
 # Number of loads of each cell, each with its own sample of uncertain inputs. Their mean is compared.
 DRAWS: Final = 2
 # A page is fitted to published times in at most this number of steps, until no time is off by more.
-FITS: Final = 8
+FITS: Final = 16
 FIT_ERROR: Final = 0.01
 
 Watch = Callable[[int, int], None]
