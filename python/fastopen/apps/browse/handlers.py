@@ -110,20 +110,18 @@ async def runs(at: Guarded) -> None:
 
 
 def _size(count: int) -> str:
-    """Format a number of bytes as text with a unit, rounded to three significant digits."""
+    """Format a size, rounded to three significant digits."""
     return units.format_bytes(round(count, 3 - len(str(count))) if count > 999 else count)
 
 
 def _matches(run: RunSummary, search: str) -> bool:
-    """Return True if the run's name, label, pages or other texts contain each word of `search`, ignoring
-    case."""
     texts = (run.folder.absolute().name, run.experiment, run.label, run.status, run.networks, run.started)
     line = " ".join((*texts, *run.pages, *run.clients, *run.engines, *run.varying)).casefold()
     return all(word in line for word in search.casefold().split())
 
 
 async def _drawing(at: Guarded, figure: Figure) -> Markup:
-    """Draw a figure and return it as HTML. This may take seconds."""
+    """Draw a figure as HTML. This may take seconds."""
     made = await at.kept.drawing.run(drawn, figure)
     template = environment("fastopen.report").get_template("sections.html.jinja")
     chart = template.module.chart(made, "drawn", figure.name)  # type: ignore[attr-defined]
@@ -133,8 +131,7 @@ async def _drawing(at: Guarded, figure: Figure) -> Markup:
 async def _show_figure(
     at: Guarded, figure: Figure, ending: str | None, file: str, back: tuple[str, str]
 ) -> None:
-    """Finish the response with a figure: as a file named `file` if `ending` is `.svg` or `.csv` (its data),
-    otherwise as HTML with a link to `back` (name, URL)."""
+    """Respond with the figure as a file, or as HTML with a link to `back` (name, URL)."""
     if ending == ".svg":
         at.download(f"{file}.svg", SVG, await at.kept.drawing.run(rendered, figure, "svg"))
     elif ending == ".csv":
@@ -247,8 +244,6 @@ async def loads(at: Guarded, name: str) -> None:
 
 
 def _listing(at: Guarded, outline: Outline) -> Listing:
-    """Return the filter and the order of the list of loads, from the query arguments. Raises HTTPError if the
-    run has no cell (page, conditions and use of TFO) with the requested number."""
     order = at.get_query_argument("order", "written")
     cell = at.number("cell", -1)
     if cell >= len(outline.cells):
@@ -270,7 +265,6 @@ async def loads_file(at: Guarded, name: str) -> None:
 
 
 async def _load(at: Guarded, name: str, number: int) -> OneLoad:
-    """Read the load `number` of the run called `name`. Raises InputError if the run has no such load."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     return await at.kept.read(folder, lambda run: read_load(run, outline, number))
@@ -311,8 +305,6 @@ async def record_file(at: Guarded, name: str, number: str) -> None:
 
 
 async def _pair(at: Guarded) -> tuple[tuple[str, OneLoad], tuple[str, OneLoad]]:
-    """Return (name of the run, load) for each of the two loads that the query arguments name. Both loads may
-    belong to one run."""
     first, second = at.get_query_argument("a"), at.get_query_argument("b")
     one = await _load(at, first, at.number("a_load", 0))
     return (first, one), (second, await _load(at, second, at.number("b_load", 0)))

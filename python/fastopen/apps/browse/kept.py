@@ -76,16 +76,13 @@ class Outline:
 
 
 class _Memory:
-    """A cache of values that were read from runs. A value is read again after the run's file has changed. If
-    there are more than `most` values, the cache drops the least recently used values."""
+    """A least-recently-used cache of at most `most` values, which are read again if a run's file changes."""
 
     def __init__(self, threads: WorkerThreads, most: int) -> None:
         self._threads, self._most = threads, most
         self._tasks: OrderedDict[tuple[str, Path, object], asyncio.Task[Any]] = OrderedDict()
 
     async def get(self, name: str, folder: Path, read: Callable[[Path], Result]) -> Result:
-        """Return the value called `name` of the run in `folder` from the cache. If it is not in the cache,
-        call `read` with the folder on a worker thread."""
         key = (name, folder, _stamp(folder))
         task = self._tasks.get(key)
         if task is None:
@@ -192,8 +189,7 @@ class Kept:
 
 
 def _stamp(folder: Path) -> tuple[Any, ...]:
-    """Return the inode, size and modification time of the run's file and of its write-ahead log. They differ
-    after the run has changed."""
+    """Return values that differ after the run's file or its write-ahead log has changed."""
     found: list[Any] = []
     for path in (folder / FILE, folder / f"{FILE}-wal"):
         try:

@@ -165,8 +165,7 @@ def _required(run: RunReader, number: int) -> LoadRow:
 
 
 def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
-    """Return the rows of one exported table (`connections` or `requests`) of one load, formatted for display.
-    Leave out the load's number, and columns without values."""
+    """Leave out the first column, the load's number, and columns without values."""
     columns = []
     kept = []
     for at, (name, kind) in enumerate(TABLES[table].items()):
@@ -178,8 +177,7 @@ def _table(table: str, rows: Sequence[tuple[Any, ...]]) -> Grid:
 
 
 def _facts(table: str, row: tuple[Any, ...]) -> Grid:
-    """Return the single row of an exported table, such as `evidence`, as a table with two columns: name and
-    value. Leave out the load's number and missing values."""
+    """Leave out the first column, the load's number, and missing values."""
     facts = [*zip(TABLES[table], row, strict=True)][1:]
     entries = ((Entry(name.replace("_", " ")), _entry(value)) for name, value in facts if value is not None)
     return Grid(TITLES[table], (Column("what", "key"), Column("value", "words")), tuple(entries))

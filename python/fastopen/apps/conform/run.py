@@ -44,8 +44,7 @@ def packetdrill(folder: Path) -> Path:
 
 
 def _digest(source: Path) -> str:
-    """Return a digest of the names and contents of the files in the folder `source`, and of the C header
-    TIME, which fastopen adds to the build."""
+    """Return a digest of the source files and of the C header TIME, which fastopen adds to the build."""
     digest = hashlib.sha256(TIME.read_bytes())
     for path in sorted(source.iterdir()):
         if path.is_file():
@@ -239,10 +238,9 @@ def _result(script: Script, record: dict[str, Any] | None, linux: str) -> Script
 
 
 def _complaint(script: Script, record: dict[str, Any]) -> str:
-    """Return the reason for the failure of a script from the `record` of its execution: the time limit, or
-    packetdrill's message, which begins with the name of the script's file."""
     if record["timed_out"]:
         return f"did not end within {SCRIPT_S} s"
+    # packetdrill's message begins with the name of the script's file.
     output: str = record["output"]
     start = output.find(f"{script.path.name}:")
     return one_line(output[max(start, 0) :], 300) or "ended without a message"

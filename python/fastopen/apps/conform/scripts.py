@@ -116,8 +116,7 @@ def _scripts(folder: Path, pattern: str, of: str, stage: Path) -> Iterator[Scrip
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a folder with its content. Set the permissions of all copies to 0755, so that scripts can be
-    executed and the copies can be deleted."""
+    """Copy a folder, with mode 0755 so that scripts can be executed and the copies can be deleted."""
     shutil.copytree(folder, to, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for path in (to, *to.rglob("*")):
         path.chmod(0o755)

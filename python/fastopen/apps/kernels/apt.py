@@ -97,7 +97,7 @@ def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
 
 
 def _from_stanzas(text: str) -> Iterator[AptArchive]:
-    """Yield the enabled archives with the component `main` from text in deb822 format (sources.list(5))."""
+    """Parse text in deb822 format (sources.list(5))."""
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = _fields(stanza)
         if fields.get("enabled", "yes").lower() in ("no", "false", "0"):
@@ -109,14 +109,12 @@ def _from_stanzas(text: str) -> Iterator[AptArchive]:
 
 
 def _fields(stanza: str) -> Mapping[str, str]:
-    """Map the field names of a stanza, in lower case, to their values, including continuation lines."""
     without_comments = re.sub(r"^#.*\n?", "", stanza, flags=re.MULTILINE)
     return {name.lower(): value.rstrip() for name, value in _FIELD.findall(without_comments)}
 
 
 def _from_lines(text: str) -> Iterator[AptArchive]:
-    """Yield the archives with the component `main` from lines `deb [options] uri suite components`
-    (sources.list(5), "ONE-LINE-STYLE FORMAT")."""
+    """Parse lines `deb [options] uri suite components` (sources.list(5), "ONE-LINE-STYLE FORMAT")."""
     pattern = re.compile(
         r"^\s*deb\s+(?:\[(?P<options>[^]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<rest>.*)$"
     )
@@ -181,7 +179,7 @@ class Apt:
         return found[0]
 
     def _update(self, archives: list[AptArchive]) -> str:
-        """Fetch package lists. Return apt's error or "". Lists fetched before an error are usable."""
+        """Return apt's error or "". Lists fetched before an error are usable."""
         text = "\n".join(archive.stanza() for archive in archives)
         (self._folder / "sources" / "kernel.sources").write_text(text, encoding="utf-8")
         done = self._run(["apt-get", *self._options(), "update"])
@@ -220,7 +218,6 @@ def _choose(offered: list[Package], series: str | None) -> Package | None:
 
 
 def _complaint(stderr: str) -> str:
-    """Return the last error in apt's standard error, or its last line if no line is marked as an error."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
     return (errors or lines or ["apt printed nothing"])[-1].removeprefix("E: ")

@@ -210,8 +210,7 @@ def _build(job: _Job) -> Built:
 
 
 def _unpack(job: _Job, source: KernelSource, tree: Path) -> None:
-    """Unpack the source into `tree`. Raises InputError if a source that the user gave is damaged, or has a
-    symbolic link to a place outside it."""
+    """Raise InputError if a source that the user gave is damaged, or has a link to a place outside it."""
     try:
         source.unpack(job.work, tree, job.recipe.unused, job.log)
     except StepFailedError as error:
@@ -245,7 +244,6 @@ def _manifest(
 
 
 def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
-    """Install the built program and its manifest in the user's cache. Replace a kernel of the same name."""
     ready = job.work / "ready"
     ready.mkdir()
     program.rename(ready / PROGRAM)
@@ -261,7 +259,7 @@ def _install(job: _Job, program: Path, manifest: Manifest) -> Kernel:
 
 
 def _why(program: str, log: Path) -> tuple[str, str]:
-    """Return the error message and the remedy for a build that failed in `program`, from errors in `log`."""
+    """Return the error message and the remedy for a failed build."""
     if b"No space left on device" in log.read_bytes():
         return (f"the disk of {log.parent} is full", MAKE_ROOM)
     message = f"the kernel's build failed in {Path(program).name}: {errors_in(log)}"

@@ -134,8 +134,7 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _plain(tree: Path) -> Iterator[Path]:
-    """Yield the source files that define a macro before they include a header. They need plain headers: a
-    precompiled header would ignore the macro."""
+    """Yield the sources that define a macro before an include: a precompiled header would ignore it."""
     for place in PLACES:
         for path in sorted((tree / place).rglob("*.c")):
             with path.open("rb") as file:
@@ -210,7 +209,6 @@ def lighten(tree: Path) -> None:
 def _make(
     command: Command, environment: Mapping[str, str], tree: Path, log: IO[bytes], compiled: Callable[[], None]
 ) -> bool:
-    """Run make and return True if it succeeded. Call `compiled` for each file that it begins to compile."""
     with running(command, log, tree, environment) as process:
         assert process.stdout is not None
         for line in process.stdout:

@@ -77,7 +77,7 @@ def given_source(path: Path) -> KernelSource:
 
 
 def _digest_of(folder: Path) -> str:
-    """Return a digest of the files' names, sizes and modification times. Reading the files takes longer."""
+    """Hash names, sizes and modification times, because reading the files takes longer."""
     files: list[tuple[str, os.stat_result]] = []
     for root, _, names in os.walk(folder):
         paths = (os.path.join(root, name) for name in names)

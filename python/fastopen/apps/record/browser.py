@@ -135,8 +135,6 @@ def _wait_for_turn(page: "Page") -> None:
 
 
 def _wait_until(done: Callable[[], bool], page: "Page", log: Log, limit_s: float) -> bool:
-    """Wait until `done` returns True. Return False if it does not within `limit_s`. Raises LoadError if the
-    page receives too many bytes or makes too many requests."""
     deadline = time.monotonic() + limit_s
     while not done():
         if time.monotonic() > deadline:
@@ -150,7 +148,7 @@ def _wait_until(done: Callable[[], bool], page: "Page", log: Log, limit_s: float
 
 
 def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] | None:
-    """Return the decoded body, and True if it is base64; None if there is none or the browser dropped it."""
+    """Return (body, True if it is base64); None if there is none or the browser dropped it."""
     from playwright.sync_api import Error
 
     if exchange.redirected or exchange.failed or exchange.ended is None:
@@ -163,13 +161,11 @@ def _body(session: "CDPSession", exchange: NetworkExchange) -> tuple[str, bool] 
 
 
 def _first_line(error: Exception) -> str:
-    """Return an error's first line, such as `net::ERR_NAME_NOT_RESOLVED`, without Playwright's prefix."""
     first = str(error).strip().splitlines()[0]
     return first.partition("Page.goto: ")[2] or first
 
 
 def _why_it_ended(message: str) -> str:
-    """Return Chromium's fatal error from Playwright's message, or the first line of the message."""
     fatal = re.search(r":FATAL:[^\]]*\] *(.+)", message)
     return fatal[1] if fatal else message.strip().splitlines()[0]
 

@@ -186,7 +186,7 @@ def _response(exchange: NetworkExchange) -> dict[str, Any]:
 
 
 def _size(text: str, encoded: bool) -> int:
-    """Return the size of the content in bytes, after decoding if `text` is base64 (`encoded`)."""
+    """Return the content's size in bytes. If `encoded`, the text is base64."""
     return len(text) * 3 // 4 - text[-2:].count("=") if encoded else len(text.encode("utf-8", "replace"))
 
 
@@ -196,7 +196,7 @@ def _version(response: Mapping[str, Any]) -> str:
 
 
 def _headers(fields: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the header fields. Chromium joins repeated fields with line feeds (Set-Cookie): split them."""
+    """Split repeated fields, such as Set-Cookie, which Chromium joins with line feeds."""
     return [{"name": name, "value": line} for name, value in fields.items() for line in value.split("\n")]
 
 

@@ -74,7 +74,7 @@ def wire_exchanges(log: Path, urls: Collection[str]) -> Iterator[WireExchange]:
 
 
 def _event(line: str) -> Any:
-    """Parse a line of the log as an event. Return None for lines before and after the events."""
+    """Return None for lines before and after the events."""
     try:
         event = json.loads(line[: line.rindex("}") + 1])
     except ValueError:
@@ -143,7 +143,7 @@ def wacz_of(pages: Sequence[Loaded], exchanges: Iterable[WireExchange], browser:
 
 
 def _warc(exchanges: Iterable[WireExchange]) -> tuple[bytes, list[str]]:
-    """Return the WARC archive, and its CDXJ index with a line for each response."""
+    """Return the WARC archive and the lines of its CDXJ index, one for each response."""
     from warcio.statusandheaders import StatusAndHeaders
     from warcio.warcwriter import WARCWriter
 

@@ -54,7 +54,6 @@ RTT_TOLERANCE_US: Final = 5000
 
 
 def _listed(value: object) -> object:
-    """Convert `10,100` from the command line, or a list or single value from a file, to a list."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list | tuple) else [value]
@@ -65,7 +64,6 @@ def _by(parse: Callable[[str], Any]) -> BeforeValidator:
 
 
 def _flood(value: object) -> object:
-    """Parse a SYN flood: `none`, or the kind of SYNs and their number per second, such as `valid:2000`."""
     if not isinstance(value, str):
         return value
     if value == "none":
@@ -161,8 +159,7 @@ def read_bench(name_or_path: str | None, changes: Mapping[str, Any]) -> Bench:
 
 
 def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
-    """Return an error about keys as an error about options, if all its keys were given as options (`given`).
-    For an unknown key in a file, suggest a similar key."""
+    """Name options in the error instead of keys, if all its keys were given as options (`given`)."""
     if found.message == "unknown key":
         key = found.place.rpartition(": ")[2]
         return InputError(found.message, found.place, did_you_mean(key, Bench.model_fields, found.remedy))

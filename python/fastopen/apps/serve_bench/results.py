@@ -268,7 +268,6 @@ def run_bench(
 
 
 def _located(server: Sequence[str] | None) -> list[str] | None:
-    """Return the server's command with absolute paths for arguments that are files; None for None."""
     if server is None:
         return None
     return [server[0], *(str(Path(word).absolute()) if Path(word).is_file() else word for word in server[1:])]
@@ -277,8 +276,7 @@ def _located(server: Sequence[str] | None) -> list[str] | None:
 def _records(
     engine: WorldEngine, jobs: Sequence[Job], worlds: list[WorldRecord]
 ) -> Iterator[TransactionsRecord]:
-    """Yield the jobs' records, and append the record of each built world to `worlds`. Repeat jobs that the
-    machine disturbed."""
+    """Append the record of each built world to `worlds`. Repeat jobs that the machine disturbed."""
     for attempt in range(1, TRANSACTION_ATTEMPTS + 1):
         again = []
         for record in _run_once(engine, jobs, worlds):

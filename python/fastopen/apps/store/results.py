@@ -166,8 +166,8 @@ def verify(
 
 
 def _read(store: ResultsStore, name: str) -> tuple[Result, Job] | tuple[None, None]:
-    """Return a result and its job; None for both if the file is damaged. Since a stranger may have written
-    the file, it also counts as damaged if its job names programs or files, or could not have been stored."""
+    """Return (None, None) if the file is damaged, or if its job names a program or file: a stranger may have
+    written it."""
     try:
         result = read_result(store.files, name)
         job = result.job(result.key)

@@ -179,7 +179,6 @@ def _print(found: list[BodiesValidation]) -> None:
 
 
 def _notes(one: BodiesValidation) -> Iterator[str]:
-    """Yield the requests that differ from the recording, and the first reasons why the load is invalid."""
     for what, listed in (("not requested", one.missing), ("not in the recording", one.unmatched)):
         yield from (f"{what}: {request[:WIDTH]}" for request in listed[:SHOWN])
         if len(listed) > SHOWN:

@@ -111,7 +111,7 @@ def clients(
 
 
 def _comparisons(page: Page, store: RunStore, draws: int) -> Iterator[ClientComparison]:
-    """Yield a comparison without and one with TFO, from the last attempt at each of the `draws` samples."""
+    """Compare without and with TFO, using the last attempt at each of the `draws` samples."""
     cells, setups = {cell.index: cell for cell in store.cells()}, store.experiment().setups
     found: dict[tuple[str, str, int], Found] = defaultdict(lambda: None)
     for row, record in last_records(store):
@@ -147,12 +147,11 @@ def _compared(page: Page, arm: str, loader: Found, chromium: Found) -> ClientCom
 
 
 def _asked(found: Found) -> set[int]:
-    """Return the indexes of the resources whose requests got a response."""
     return set() if found is None else {one.resource for one in found[0].requests if one.status is not None}
 
 
 def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
-    """Combine samples: median times (None if one is missing), largest counts, and all URLs and reasons."""
+    """Combine samples. A median time is None if a sample lacks the time."""
 
     def median_ms(times: Iterable[float | None]) -> float | None:
         known = [one for one in times if one is not None]
@@ -171,7 +170,6 @@ def _median(draws: Sequence[ClientComparison]) -> ClientComparison:
 
 
 def _median_percent(found: list[ClientComparison]) -> float | None:
-    """Return the median absolute difference in percent of the loader's PLT; None without any difference."""
     known = [abs(one.difference_percent) for one in found if one.difference_percent is not None]
     return median(known) if known else None
 

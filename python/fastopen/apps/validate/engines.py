@@ -199,8 +199,7 @@ def compare_engines(
 
 
 def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], CellResult]:
-    """Run the plan, and return the results of its cells by engine, setup, network and arm. The results count
-    only connections that carried a request."""
+    """Map (engine, setup, network, arm) to results, which count only connections that carried a request."""
     with run(plan) as done:
         used = used_connections(done.store)
     found = {}

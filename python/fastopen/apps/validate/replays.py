@@ -108,9 +108,8 @@ def validate_replays(
 
 
 def _plan(replays: Sequence[Replay], engine: EngineName, repeats: int) -> Plan:
-    """Plan all replays as one experiment, so that pages load in parallel, each over its network. Numbers make
-    the names of pages unique. A load's time limit is the usual limit, or TIMEOUT_FACTOR times the recorded
-    PLT if that is longer."""
+    """Plan all replays as one experiment, so that pages load in parallel, each over its network. A long
+    recorded PLT raises the time limit."""
     experiments: list[Experiment] = []
     pages: list[Page] = []
     cells: list[Cell] = []
@@ -212,7 +211,6 @@ def recordings(
 
 
 def _read(files: Sequence[Path], reading: Reading, *, quiet: bool) -> tuple[list[ImportedPage], int]:
-    """Return the pages of readable files and the number of unreadable ones. Print why files are left out."""
     imported: list[ImportedPage] = []
     unreadable = 0
     for file in files:

@@ -91,8 +91,7 @@ def _checks() -> Iterator[Check]:
 
 
 def _fast_open() -> Iterator[Check]:
-    """Yield checks of TFO: whether this kernel supports it, and its settings on this machine's own network.
-    The settings do not affect measurements, because each emulated network (world) has its own."""
+    """Check for TFO. Measurements use the settings of the emulated network instead of this machine's."""
     text = sysctl("net.ipv4.tcp_fastopen")
     detail = "not supported by this kernel" if text is None else "supported; each world sets its own"
     yield Check("TCP Fast Open", text is not None, detail, "boot a kernel with IPv4 and TCP Fast Open")
@@ -116,8 +115,7 @@ def _fast_open() -> Iterator[Check]:
 
 
 def _settings() -> Iterator[Check]:
-    """Yield checks of sysctls that can forbid the namespaces of an emulated network (world). The sysctls in
-    `kernel.` do not affect root."""
+    """Check the sysctls that can forbid namespaces. Sysctls in `kernel.` do not affect root."""
     for name, (forbidding, remedy) in SETTINGS.items():
         value = sysctl(name)
         if value is None:
@@ -128,8 +126,6 @@ def _settings() -> Iterator[Check]:
 
 
 def _program() -> Iterator[Check]:
-    """Yield a check that the world program, which emulates networks, is installed. Then yield the checks that
-    this program makes when it builds an emulated network."""
     try:
         program = find_program()
         yield Check("world program", True, f"{program} {program_version(program)}")
@@ -140,11 +136,10 @@ def _program() -> Iterator[Check]:
 
 
 def _virtual_kernel() -> Check:
-    """Check the kernel for the virtual engine (loads in virtual time). A missing kernel is not a fault,
-    because the host engine works without it."""
     try:
         kernel = kernels.find()
     except MachineError as error:
+        # This is not a fault, because the host engine works without this kernel.
         return Check("virtual engine", True, f"off: {error.message}; to do: {error.remedy}")
     detail = f"kernel {kernel.name} (Linux {kernel.version})"
     if is_outdated(kernel):
@@ -153,8 +148,7 @@ def _virtual_kernel() -> Check:
 
 
 def _filled(text: str, indent: str, target: Console) -> str:
-    """Wrap the text to the width of the terminal `target`, with this indent. If `target` is a file or a pipe,
-    keep the text on one line, so that text searches find it."""
+    """Wrap the text on a terminal. Keep it on one line in a file or pipe, so that text searches find it."""
     width = target.width if target.is_terminal else sys.maxsize
     return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 

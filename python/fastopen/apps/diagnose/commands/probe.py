@@ -72,8 +72,7 @@ def command(
 
 
 def _check_setting() -> int:
-    """Return this machine's net.ipv4.tcp_fastopen. Raises MachineError if it turns Fast Open off for clients,
-    or if it cannot be read. Without this check, setsockopt would fail with an error that names no remedy."""
+    """Raise MachineError if Fast Open is off for clients. Later, setsockopt's error would name no remedy."""
     text = sysctl(SETTING) or ""
     if not text.isdecimal():
         remedy = "use a kernel with TCP Fast Open, and a container that shows /proc/sys"

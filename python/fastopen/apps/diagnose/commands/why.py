@@ -46,8 +46,7 @@ def command(
 
 
 def _look(seconds: float, *, as_json: bool) -> bool:
-    """Watch the kernel's counters for some seconds and print the findings on TFO, as JSON if `as_json`.
-    Return True if a finding is a fault."""
+    """Print the findings on TFO. Return True if a finding is a fault."""
     before = read_machine()
     if seconds and not as_json:
         print_message(f"watching the counters for {seconds:g} s", "dim")

@@ -309,15 +309,13 @@ def probe(
 
 
 def _is_decided(fastopens: Sequence[Trial]) -> bool:
-    """Return True if no more connections with Fast Open are needed: data in a SYN was accepted, or two SYNs
-    carried data."""
+    """Return True if no more connections with Fast Open are needed."""
     accepted = any(trial.syn_data_acked for trial in fastopens)
     return accepted or sum(trial.carried for trial in fastopens) > 1
 
 
 def _least_ms(trials: list[Trial]) -> float | None:
-    """Return the shortest time from the start of a connection to the response, which contains the least
-    unrelated delay. None if no connection got a response."""
+    """Return the shortest time to a response, which contains the least unrelated delay."""
     return min((trial.answered_ms for trial in trials if trial.answered_ms is not None), default=None)
 
 

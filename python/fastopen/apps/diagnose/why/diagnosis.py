@@ -159,9 +159,8 @@ def _client(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _failures(machine: Machine, grown: Counter[str]) -> Iterator[Behaviour]:
-    """Yield the behaviours that may have incremented the counter TCPFastOpenActiveFail: behaviours that lose
-    SYNs, if SYNs were retransmitted, and behaviours that fail at once, if there were more failures than
-    retransmitted SYNs."""
+    """Yield the behaviours that may have incremented TCPFastOpenActiveFail. If it is more than the
+    retransmitted SYNs, some connections failed at once."""
     again = grown["TCPSynRetrans"]
     at_once = grown["TCPFastOpenActiveFail"] > again
     if at_once:
@@ -213,14 +212,12 @@ def _server(machine: Machine, grown: Counter[str]) -> Iterator[Observation]:
 
 
 def _hands_out_cookies(machine: Machine) -> bool:
-    """Return True if the settings allow a listener on this machine to send cookies and a listener has, or may
-    have, a TFO queue. This user may not see all listeners and queues."""
+    # This user may not see all listeners and queues.
     queued = not machine.listeners or any(one.queue != 0 for one in machine.listeners)
     return bool(machine.fastopen & SERVER) and (queued or bool(machine.fastopen & SERVER_ALL))
 
 
 def _named(listeners: Sequence[LocalListener]) -> str:
-    """Return a list, as text, of the addresses and processes of these listeners: at most four."""
     return ", ".join(sorted({f"{_at(one.address, one.port)} ({one.process})" for one in listeners})[:4])
 
 

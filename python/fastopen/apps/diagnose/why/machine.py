@@ -108,7 +108,6 @@ def sysctl(name: str) -> str | None:
 
 
 def _text(path: str) -> str | None:
-    """Return the content of a file; None if it does not exist or may not be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -120,7 +119,6 @@ def _lines(path: str) -> list[str]:
 
 
 def _listeners() -> Iterator[LocalListener]:
-    """Yield the TCP and MPTCP listeners, with their TFO queues, read from duplicates of their descriptors."""
     sockets: dict[str, tuple[str, int]] = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in (line.split() for line in _lines(path)[1:]):
@@ -139,8 +137,7 @@ def _listeners() -> Iterator[LocalListener]:
 
 
 def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
-    """Map inodes to listening sockets that this user may inspect: TCP sockets with these `inodes`, and all
-    MPTCP sockets. They are searched among the descriptors of processes in this network namespace."""
+    """Find the TCP listeners with these `inodes`, and all MPTCP listeners, that this user may inspect."""
     found: dict[str, LocalListener] = {}
     own, mptcp = os.readlink("/proc/self/ns/net"), _has_mptcp_sockets()
     for process in Path("/proc").glob("[0-9]*"):
@@ -164,14 +161,13 @@ def _inspected(inodes: set[str]) -> dict[str, LocalListener]:
 
 
 def _has_mptcp_sockets() -> bool:
-    """Return True if this network namespace has MPTCP sockets. No file lists these sockets."""
+    # No file lists MPTCP sockets, but this file counts them.
     rows = [line.split() for line in _lines("/proc/net/protocols")]
     return any(row[0].startswith("MPTCP") and row[2] != "0" for row in rows)
 
 
 def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | None:
-    """Return the listening TCP or MPTCP socket behind a process's descriptor; None if it is another kind of
-    socket, does not listen, or cannot be read. `is_tcp` is True if its inode is listed as a TCP listener."""
+    """Return None for other sockets, or if it cannot be read. `is_tcp`: its inode is a TCP listener's."""
     own = _duplicate(pid, descriptor)
     if own is None:
         return None
@@ -194,7 +190,7 @@ def _listener(pid: int, descriptor: int, *, is_tcp: bool) -> LocalListener | Non
 
 
 def _duplicate(pid: int, descriptor: int) -> socket.socket | None:
-    """Return a duplicate of a process's socket; None if it is forbidden (ptrace_may_access) or impossible."""
+    """Return None if it is not a socket, or if the kernel forbids access (ptrace_may_access)."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:

@@ -47,7 +47,6 @@ YEARS: Final = range(1971, 2200)
 
 
 def _date(text: object) -> datetime:
-    """Parse a date, or a date and time, in UTC unless it names a time zone. Raises InputError."""
     try:
         date = datetime.fromisoformat(str(text))
     except ValueError:
@@ -219,7 +218,6 @@ def _check_engine(
 
 
 def _server(text: str) -> tuple[str, list[str]]:
-    """Parse `[NAME=]COMMAND` of --serve into the host and the words of the command. Raises InputError."""
     named = NAMED.fullmatch(text)
     host, line = (named[1].lower(), named[2]) if named else (SERVER_HOST, text)
     try:
@@ -234,16 +232,14 @@ def _server(text: str) -> tuple[str, list[str]]:
 
 
 def _make_empty_folder(path: Path) -> None:
-    """Create a folder. Raises InputError if it contains files, because the command's files go into it."""
     make_folder(path)
     if any(path.iterdir()):
         raise InputError(f"{path} is not empty", "--out", "choose another folder, or empty it")
 
 
 def _opened(path: Path) -> int:
-    """Open a file for writing, and return an inheritable descriptor. Raises InputError. An earlier capture
-    stays in the file until the new one is written."""
     try:
+        # Without O_TRUNC, an earlier capture stays in the file until the new one is written.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     except OSError as error:
         raise unwritable(path, error) from None

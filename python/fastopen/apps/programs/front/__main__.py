@@ -65,7 +65,7 @@ def main(settings: str, program: str, *command: str) -> None:
 
 
 def _remove_empty(files: Sequence[Path]) -> None:
-    """Remove the regular files that are still empty: they were created before the command ran."""
+    """Remove files that were created before the command ran and are still empty."""
     for path in files:
         with contextlib.suppress(OSError):
             if path.is_file() and not path.stat().st_size:

@@ -81,8 +81,7 @@ def run_supervised(
 
 
 def _read(reading: int, records: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
-    """Queue each record that the supervisor writes to the pipe `reading`, and None when the pipe is closed.
-    Wake the main thread by SIGCHLD each time."""
+    """Queue the supervisor's records, and None after the last. Wake the main thread by SIGCHLD each time."""
     with os.fdopen(reading, encoding="utf-8") as lines:
         for line in lines:
             records.put(json.loads(line))
@@ -126,9 +125,8 @@ class _Session:
             os.kill(self._supervisor.pid, happened.si_signo)
 
     def _follow(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Act on a record from the supervisor. If it is the last one, return the command's `ended` record,
-        with `error` if something failed after the command's end; otherwise return None. Raises CommandError
-        if the command could not be run."""
+        """Return the command's `ended` record after the last record, otherwise None. Raises CommandError if
+        the command could not be run."""
         match record["type"]:
             case "started":
                 self._pid = record["pid"]
@@ -158,7 +156,7 @@ class _Session:
         return None
 
     def _close(self) -> dict[str, Any]:
-        """Return the `ended` record once no more records follow. Raises SupervisorLostError if none came."""
+        """Return the `ended` record. Raises SupervisorLostError if none came."""
         if self._ended is not None:
             self._supervisor.wait()
             return self._ended | self._further
@@ -173,9 +171,8 @@ class _Session:
 
 
 def _is_below(pid: int, ancestor: int) -> bool:
-    """Return True if `pid` is `ancestor` or descends from it. This process does not pass on a signal from the
-    supervisor or a process below it: it was sent to the process group, so the intercepted command has it
-    already."""
+    """Return True if `pid` is `ancestor` or descends from it. A process below the supervisor sends signals to
+    the process group, so the command already has them."""
     while pid > 1:
         if pid == ancestor:
             return True

@@ -100,8 +100,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _uncounted(document: dict[str, Any]) -> int:
-    """Return the number of connections with data in the SYN that the kernel counted in addition to those of
-    the report. io_uring opens such a connection without a system call that fastopen intercepts."""
+    """Count connections that only the kernel reports. io_uring makes no system call to intercept."""
     counters: dict[str, int] = document["counters"]
     total: dict[str, int] = document["total"]
     opened = counters.get("TCPFastOpenActive", 0) + counters.get("TCPFastOpenActiveFail", 0)

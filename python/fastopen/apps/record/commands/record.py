@@ -83,7 +83,6 @@ def command(
 
 
 def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
-    """Return the content of the output file: a WACZ if the browser kept a NetLog, otherwise a HAR."""
     if netlog is None:
         # Halves of surrogate pairs, which pages may send, become question marks.
         return json.dumps(har_of(loaded, version), ensure_ascii=False).encode(errors="replace")
@@ -92,7 +91,6 @@ def _document(loaded: list[Loaded], version: str, netlog: Path | None) -> bytes:
 
 
 def _check_writable(output: Path, *, replace: bool) -> None:
-    """Raise InputError if the file cannot be written. Called before pages are loaded."""
     if output.is_dir():
         raise InputError("is a folder", str(output), "give a file, such as page.har")
     if output.suffix not in SUFFIXES:
@@ -106,7 +104,6 @@ def _check_writable(output: Path, *, replace: bool) -> None:
 
 
 def _listed_urls(arguments: list[str]) -> list[str]:
-    """Return the URLs in the arguments and in .pages files among them. Raises InputError if one is bad."""
     found: list[str] = []
     for argument in arguments:
         path = Path(argument)

@@ -153,7 +153,6 @@ def _print(done: BenchResult, server: str | None) -> None:
 
 
 def _published(done: BenchResult) -> Iterator[str]:
-    """Yield a line with each published rate and the measured rates, and the benchmark's notes."""
     for arm, published in done.bench.published.items():
         measured = [(row.cell.count, row.per_second) for row in done.rows if row.cell.arm == arm]
         shown = ", ".join(f"{rate:,.1f} ({count:,})" for count, rate in measured if rate is not None)
