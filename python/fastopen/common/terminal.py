@@ -123,7 +123,7 @@ def _words(grid: Grid, row: Sequence[Entry]) -> str:
 
 
 def _numbers(grid: Grid) -> dict[str, int]:
-    """Map each distinct text of the merged factors to a number, from 1; {} if numbers would save no space."""
+    """Number the texts of the merged factors, from 1. Return {} if numbers would save no space."""
     merged = _merged_factors(grid)
     if sum(_width(grid, number) for number in merged) <= COLUMNS_MIN:
         return {}
@@ -138,7 +138,6 @@ def _width(grid: Grid, number: int) -> int:
 
 
 def _min_width(table: Table) -> int:
-    """Return the minimum width of a table in characters. Wrapping columns count with their `min_width`."""
     pad = table.padding[1]
     columns = 0
     for column in table.columns:
@@ -149,8 +148,7 @@ def _min_width(table: Table) -> int:
 
 
 def _merged(grid: Grid, numbers: Mapping[str, int]) -> Grid:
-    """Return the table with all factors but the last merged into one column. Its entries are the texts of the
-    factors, or the numbers of these texts if `numbers` is not empty."""
+    """Merge all factors but the last into one column, of their texts or else of the texts' `numbers`."""
     factors = _merged_factors(grid)
     if not factors:
         return grid
@@ -214,7 +212,6 @@ def _words_width(words: str) -> int:
 
 
 def _text(entry: Entry, layout: Layout, *, marked: bool) -> Text:
-    """Render a cell. If the column has marks (`marked`), an entry without a mark leaves space for one."""
     text = entry.short if layout.short and entry.short else entry.text
     text += entry.mark or (" " if marked else "")
     if entry.aside:

@@ -38,7 +38,6 @@ _NEED_A_CAPABILITY: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
-    """Let the JSON schema allow null, or a missing key, for the settings in _NULL_IS_DEFAULT."""
     for key in _NULL_IS_DEFAULT:
         given = schema["properties"][key]
         schema["properties"][key] = {

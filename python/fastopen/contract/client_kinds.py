@@ -183,7 +183,6 @@ _HTTP11: Final = frozenset({"1.1"})
 
 
 def _tool(label: str, meaning: str, **can: Any) -> ClientType:
-    """Return the type of a tool with the fields `can`. `label` is also the program's and package's name."""
     usual = {"package": label, "sessions": NO_SESSION, "only_by_name": frozenset()}
     return replace(COMMAND, label=label, meaning=meaning, executables=(label,), **{**usual, **can})
 

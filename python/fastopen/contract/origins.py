@@ -26,7 +26,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 def _current_name(bodies: object) -> object:
-    """Return a value of `bodies` with `structural`, the name before contract 2, replaced by `synthetic`."""
+    """Accept `structural`, the name of `synthetic` before contract 2."""
     return "synthetic" if bodies == "structural" else bodies
 
 
@@ -191,7 +191,7 @@ class Tls(Part):
     @model_validator(mode="before")
     @classmethod
     def _convert_resumption(cls, data: Any) -> Any:
-        """Convert settings of old runs, which have `resumption` (true or false) instead of `tickets`."""
+        """Accept old runs, which have `resumption` instead of `tickets`."""
         if not isinstance(data, Mapping) or "resumption" not in data:
             return data
         others = {key: value for key, value in data.items() if key != "resumption"}
@@ -200,7 +200,6 @@ class Tls(Part):
     @model_validator(mode="before")
     @classmethod
     def _certificates_have_a_size(cls, data: Any) -> Any:
-        """Set a missing `chain_bytes` to the size for the kind of certificates, if a kind is given."""
         if not isinstance(data, Mapping) or "chain_bytes" in data:
             return data
         kind = data.get("certificates")

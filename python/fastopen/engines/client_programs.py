@@ -54,8 +54,6 @@ def with_programs(job: Job) -> Job:
 
 
 def _program_of_server(words: Sequence[str]) -> Path:
-    """Return the path of a server's program, from PATH or from SERVER_FOLDERS. Raises MachineError if it is
-    not found."""
     found = shutil.which(words[0]) or shutil.which(words[0], path=SERVER_FOLDERS)
     return _absolute(found, "server", words[0], "install it, or give its path")
 

@@ -45,15 +45,12 @@ Sent = JobStarted | JobEnded | tuple[str, PacketFile | None]
 
 @dataclass(frozen=True)
 class _Submitted:
-    """The jobs of a task that was submitted to the executor."""
-
     jobs: Sequence[Job]
     losses: int = 0
     """The number of workers that were lost while they ran exactly these jobs."""
 
     def again(self) -> list["_Submitted"]:
-        """Return the tasks to submit after this task was lost: one for each half of its jobs, or one for its
-        only job. Return no task if LOSSES workers were lost while they ran only this job."""
+        """Halve the jobs, to find the job that loses workers. Give up a single job after LOSSES losses."""
         if len(self.jobs) > 1:
             middle = len(self.jobs) // 2
             return [_Submitted(self.jobs[:middle]), _Submitted(self.jobs[middle:])]
@@ -123,8 +120,7 @@ def _failed(future: Future[list[Sent]]) -> bool:
 
 
 def _events_of(future: Future[list[Sent]]) -> tuple[Sequence[Sent], str]:
-    """Return the events of a finished task and "". For a lost task, return no events and the reason.
-    Raises InputError and MachineError, which stop the run."""
+    """Return (events, ""), or for a lost task no events and the reason."""
     try:
         return future.result(), ""
     except (InputError, MachineError):
@@ -141,7 +137,7 @@ def _lost(error: BaseException) -> MachineError:
 
 
 def _event(sent: Sent) -> Iterator[Event]:
-    """Yield the event that a worker sent as `sent`, except a job's first start, which `run` has reported."""
+    """Leave out a job's first start, which `run` has reported."""
     if isinstance(sent, tuple):
         raw, packets = sent
         record = parse_record(raw)
@@ -174,7 +170,7 @@ def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
 
 
 def _program_and_kernel(maker: Maker) -> tuple[Path, Kernel]:
-    """Return this worker's program and kernel. Raises MachineError if they are not those of `maker`."""
+    """Raise MachineError if this worker's program or kernel is not the one of `maker`."""
     program = find_program()
     own = _digest(program, program.stat().st_mtime_ns)
     if own != maker.program:

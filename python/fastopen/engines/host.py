@@ -106,8 +106,6 @@ class _Worlds(Closing):
         return len(self._running)
 
     def start(self, jobs: Sequence[Job], attempt: int) -> None:
-        """Start a world program that runs the jobs, as attempt number `attempt`. Raises MachineError."""
-
         def attached(job: Job) -> Job:
             return with_programs(self._bodies.attach(job))
 
@@ -126,7 +124,6 @@ class _Worlds(Closing):
             self._selector.register(descriptor, selectors.EVENT_READ, pidfd)
 
     def _bind_to_core(self, world: WorldProcess) -> None:
-        """Bind a world program, and the processes that it starts, to the core with the fewest programs."""
         used = Counter(other.core for other in self._running.values())
         world.core = min(self._cores, key=lambda core: used[core])
         # If this process may not use the core any more, the world runs on any core.
@@ -134,8 +131,7 @@ class _Worlds(Closing):
             os.sched_setaffinity(world.process.pid, {world.core})
 
     def wait(self, deadline: float = math.inf) -> tuple[list[Event], list[WorldProcess]]:
-        """Wait until a world program writes, exits or misses its own deadline, or until `deadline`
-        (time.monotonic). Return the new events, and the programs that ended or were killed, closed."""
+        """Return the new events, and the programs that ended or were killed. `deadline`: time.monotonic."""
         first_deadline = min(deadline, *(world.deadline for world in self._running.values()))
         ready = self._selector.select(max(0.0, first_deadline - time.monotonic()))
         now = time.monotonic()
@@ -187,7 +183,6 @@ class _Worlds(Closing):
 
 
 def _conclusion(world: WorldProcess) -> Iterator[Event]:
-    """Yield the last events of a job whose program ended. Raise its InputError or MachineError instead."""
     error = world.error
     if error is not None and error.fault == "input":
         raise InputError(error.message, f"job {world.job.id}", error.remedy)

@@ -60,7 +60,6 @@ class FolderFiles:
         self.place = str(folder)
 
     def _path(self, name: str) -> Path:
-        """Return a file's path. Raises OSError if its folder is a link."""
         path = self.folder / name
         if path.parent != self.folder and path.parent.is_symlink():
             raise OSError(errno.ELOOP, "a folder in it is a link", str(path.parent))

@@ -174,7 +174,6 @@ class ResultsStore:
             raise unwritable(self.place, error) from None
 
     def _exists(self) -> bool:
-        """Return True if the store's marker file exists. Raises InputError if another version wrote it."""
         try:
             mark = self.files.read(MARK, HEAD_BYTES).strip()
         except FileNotFoundError:

@@ -89,7 +89,7 @@ class StoredEngine:
     def _kept(
         self, made: Iterable[Event], jobs: dict[str, Job], decided: dict[str, tuple[str, ...]]
     ) -> Iterator[Event]:
-        """Yield the events in `made`. Hold back records of a job in `decided` until its result is stored."""
+        """Hold back the records of a job in `decided` until its result is stored."""
         held: dict[str, list[Event]] = {}
         for event in made:
             if isinstance(event, JobStarted):

@@ -51,8 +51,7 @@ def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
 
 
 def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
-    """Assign each job to the kernel with the least work so far, and return the jobs of each kernel. `jobs`
-    must be sorted, longest first, so that all kernels get about the same work."""
+    """Assign each job to the kernel with the least work so far. `jobs` must be sorted, longest first."""
     kernels = max(parallel, -(-len(jobs) // TOGETHER), sum(map(_work, jobs)) // WORTH_A_START)
     dealt: list[list[Job]] = [[] for _ in range(min(kernels, len(jobs)))]
     least = [(0, number) for number in range(len(dealt))]  # a heap
@@ -64,5 +63,4 @@ def _dealt(jobs: Sequence[Job], parallel: int) -> list[list[Job]]:
 
 
 def _work(job: Job) -> int:
-    """Return an estimate of a job's work: the number of requests in all its loads."""
     return len(job.page.resources) * len(job.loads)

@@ -90,7 +90,6 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may hold a kernel: the cache's folders, and the package fastopen-kernel."""
     try:
         found = sorted(path for path in kernels_folder().iterdir() if path.is_dir() and path.name[0] != ".")
     except FileNotFoundError:
@@ -116,8 +115,7 @@ def _named(asked: str | None) -> Kernel:
 
 
 def _only(asked: str, names: list[str]) -> str:
-    """Return the name that equals `asked`, or the only name that begins with it. Raises MachineError if there
-    is no such name, or if several names begin with `asked`."""
+    """Return the name that equals `asked`, or the only name that begins with it. Raises MachineError."""
     if asked in names:
         return asked
     meant = [name for name in names if asked and name.startswith(asked)]
@@ -130,8 +128,6 @@ def _only(asked: str, names: list[str]) -> str:
 
 
 def _at(path: Path, *, of_variable: bool) -> Kernel:
-    """Return the kernel whose program or folder is at `path`. Raises MachineError if none is there; with
-    `of_variable`, the error names FASTOPEN_KERNEL as the source of the path."""
     folder = path if path.is_dir() else path.parent
     try:
         return read_kernel(folder.absolute())
