@@ -124,8 +124,7 @@ def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("ho
 
 
 def _varies_where_present(factor: Factor, points: Sequence[Point]) -> bool:
-    """Return True for a factor that varies, unless it varies only because some points lack its part, such as
-    TLS settings, and it has no phrase for these points (`absent_phrase`)."""
+    """Return False if the factor varies only because some points lack its part, such as TLS settings."""
     present = [point for point in points if point.part(factor.part) is not None]
     if factor.absent_phrase or len(present) == len(points):
         return True
@@ -154,7 +153,6 @@ def setup_labels(experiment: Experiment) -> list[str]:
 
 
 def _numbered(labels: list[str]) -> list[str]:
-    """Return the labels. If any two are equal, add the position to each label: `20ms~0`."""
     if len(set(labels)) == len(labels):
         return labels
     return [f"{label}~{number}" for number, label in enumerate(labels)]

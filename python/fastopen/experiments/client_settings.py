@@ -64,8 +64,6 @@ def _words(line: object) -> list[str]:
 
 
 def _with_connection_options(client: Client) -> Iterator[str]:
-    """Yield the words of the client's command line, with the placeholders for keep-alive and the number of
-    connections replaced. Placeholders for URLs and the HTTP version stay."""
     for word in client.command or ():
         if word == KEEP_ALIVE:
             yield from shlex.split(client.type.kept if client.keep_alive else client.type.closed)

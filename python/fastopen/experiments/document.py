@@ -25,7 +25,7 @@ _KEYS: Final[dict[str, Factor]] = {factor.toml: factor for factor in ASKED}
 
 
 def _vary_table(vary: object) -> object:
-    """Convert a file's value of `vary`: True to {} (the defaults of `Variation`), and False to None."""
+    """Convert True to {}, the defaults of `Variation`, and False to None."""
     if isinstance(vary, str | int) and not isinstance(vary, bool):
         raise not_accepted(vary, ("true", "false", "a table"))
     return ({} if vary else None) if isinstance(vary, bool) else vary

@@ -122,8 +122,7 @@ class Asked:
         return list({one.model_dump_json(): one for one in networks}.values())
 
     def _networks(self) -> Iterator[dict[Factor, Any]]:
-        """Yield the factors and values of each requested network, or of the default networks if no network,
-        RTT, rate or trace is requested. In a cross product, the RTT changes fastest."""
+        """Yield the values of each network's factors. In a cross product, the RTT changes fastest."""
         networks = self.named
         if not networks and not self.values.keys() & {*_OF_THE_LINK}:
             networks = tuple(NAMED_NETWORKS[name] for name in DEFAULT_NETWORKS)
@@ -150,8 +149,7 @@ class Asked:
         return ({**one, **others} for others in chosen for one in named or [{}])
 
     def _values(self, factor: Factor) -> list[Any]:
-        """Return the requested values of a factor of the network, or else its defaults; [None] for a rate
-        that a trace replaces. The result is empty if the job's model has the default."""
+        """Return [None] for a rate that a trace replaces, and [] if the job's model has the default."""
         if factor.name.endswith("_trace"):
             return [read_trace(self.folder / path) for path in self.values.get(factor.name, ())]
         if f"{factor.name}_trace" in self.values:
@@ -193,8 +191,6 @@ class Asked:
             return arms, with_remedies(setups) if self._compares_certificates else setups
 
     def _check_tls(self, tls: Mapping[str, Any], over: Sequence[Tls | None]) -> None:
-        """Raise InputError if TLS settings are requested but no transport uses TLS, or if cleartext is
-        requested but all transports use TLS."""
         names = [one.name for one in of_part("tls") if one.setting in tls and tls[one.setting] != [None]]
         if names and not any(over):
             raise self.fault("has no effect in cleartext", names, "drop it, or load over TLS")
@@ -208,22 +204,19 @@ class Asked:
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
     def _encrypts(self, words: Sequence[str], clients: Sequence[Client]) -> bool:
-        """Return True if loads use TLS by default: if a TLS setting is requested, or if all clients support
-        TLS, there is no external server, and not all transports are in cleartext."""
+        """Return True if loads use TLS by default."""
         if self._settings("tls"):
             return True
         able = all(client.type.http_over_tls for client in clients)
         return able and "server" not in self.values and not {*words} <= {"tcp", "tfo"}
 
     def _sessions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the values of the factor `session` that all clients and requested settings support."""
         words = ["none"] if 0 in self.values.get("tickets", ()) else get_args(SessionStart)
         offered = [client.type.sessions - client.type.only_by_name for client in clients]
         able = [one for one in words if all(one in of_one for of_one in offered)]
         return [one for one in able if one != "early" or self._tls13]
 
     def _versions(self, clients: Sequence[Client]) -> list[str]:
-        """Return the HTTP versions from 1.1 on that all clients support over TLS with these settings."""
         offered = [client.type.http_over_tls - client.type.only_by_name for client in clients]
         able = [one for one in ALL_HTTP if all(one in of_one for of_one in offered)]
         controls = set(self.values.get("congestion_control", ()))
@@ -272,9 +265,8 @@ class Asked:
 
     @contextmanager
     def _converted_errors(self, *parts: Part) -> Iterator[None]:
-        """Convert a ValueError in the `with` block into InputError. The place of a ValidationError is the
-        setting that it names, or else the requested factors of `parts`. The place of other errors is the
-        factors `client` and `command`."""
+        """Convert a ValidationError into an InputError about the setting, or else about factors of `parts`.
+        Other errors are about `client` and `command`."""
         try:
             yield
         except ValidationError as error:
@@ -290,8 +282,7 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part of a job, by the last part of their TOML keys. A value is a
-        list if an experiment may compare several values of the factor."""
+        """Return the requested settings of a part of a job, by the last part of their TOML keys."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)
@@ -299,7 +290,6 @@ class Asked:
         }
 
     def _check_clients(self, clients: Sequence[Client]) -> None:
-        """Raise InputError for settings of the client or TLS that exclude each other or have no effect."""
         for client in clients:
             asked, total = client.connections_per_host, client.connections_total
             if asked > total:
@@ -345,8 +335,7 @@ def read_asked(
 
 
 def _located(words: Sequence[str], folder: Path) -> list[str]:
-    """Return a command line with absolute paths for words that name a file relative to the folder. The first
-    word names a program, and stays unchanged unless it contains a slash."""
+    """Make paths of files absolute. The first word is a program, and no path unless it contains a slash."""
     located = list(words)
     for number, word in enumerate(words):
         path = (folder / word).absolute()
@@ -356,7 +345,6 @@ def _located(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _read_named(written: object, values: Mapping[str, object], source: SettingSource) -> list[NamedNetwork]:
-    """Return the named networks. Raises InputError for unknown names, or if RTT or rates are set as well."""
     names = written.split(",") if isinstance(written, str) else written or []
     key = source.setting_of("network")
     place = source.place(key)
@@ -419,15 +407,14 @@ def _tls(settings: Mapping[str, Any]) -> Tls | None:
 
 
 def _needed(factor: Factor) -> Factor:
-    """Return the factor that must be set for `factor` to have an effect. `factor.needs` must not be None."""
+    """Return the factor that must be set for `factor` to have an effect."""
     assert factor.needs is not None
     field, _ = factor.needs
     return next(one for one in of_part(factor.part) if field in one.fields)
 
 
 def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
-    """Leave out factors that have no effect with the other values (`Factor.needs`), so that networks that
-    differ only in such factors become equal."""
+    """Leave out factors without effect, so that networks that differ only in these become equal."""
     return {
         factor: value
         for factor, value in values.items()
@@ -436,7 +423,6 @@ def _applying(values: Mapping[Factor, Any]) -> dict[Factor, Any]:
 
 
 def _network(values: Mapping[Factor, Any]) -> Network:
-    """Build a network from the values of its factors. Raises ValidationError."""
     document: dict[str, Any] = {
         way: {"rate_bit_per_s": None, "queue_bytes": None, "trace_ms": None} for way in DIRECTIONS
     }

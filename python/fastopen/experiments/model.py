@@ -60,7 +60,6 @@ class Setup(Part):
 
     @model_validator(mode="after")
     def _both_ends_agree(self) -> Self:
-        """Refuse settings of client, origins, TCP and TLS that exclude each other."""
         encrypted = self.tls is not None
         check_ends(self.client, self.origins, self.tcp, self.tls, clear=not encrypted, encrypted=encrypted)
         if self.origins.all_quic and self.origins.http2_hosts:
@@ -109,7 +108,6 @@ class Experiment(Part):
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
-        """Refuse settings of QUIC if no host speaks HTTP/3, and of tickets if no TLS session is resumed."""
         encrypted = [setup.tls for setup in self.setups if setup.tls is not None]
         if not any(setup.origins.quic or setup.origins.http == "recorded" for setup in self.setups):
             for key, is_set in (

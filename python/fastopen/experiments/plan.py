@@ -168,8 +168,7 @@ def make_plan(experiment: Experiment, pages: Sequence[Page], auto: EngineName = 
 
 
 def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[int, int, EngineName]]:
-    """Return (network, setup, engine) for each row of a page's table, in the order of the table. The RTT
-    changes fastest."""
+    """Return (network, setup, engine) for each row of a page's table. The RTT changes fastest."""
     besides_rtt = [network.model_copy(update={"rtt_us": 0}) for network in experiment.networks]
     rows = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
 
@@ -181,8 +180,7 @@ def _rows(experiment: Experiment, engines: Sequence[EngineName]) -> list[tuple[i
 
 
 def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str) -> Job:
-    """Return a template, with the id `label`, for the jobs of a comparison. Each job replaces id, seed, order
-    of loads and sampled values. Raises ValidationError."""
+    """Return a template for jobs, which replace its id (`label`), seed, order of loads and sampled values."""
     network, setup = experiment.networks[comparison.network], experiment.setups[comparison.setup]
     # A network is the same for all pages of an experiment, but a job names only the hosts of its own page.
     hosts = set(page.hosts())
@@ -210,8 +208,7 @@ def _job(experiment: Experiment, page: Page, comparison: Comparison, label: str)
 
 
 def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
-    """Return new values of `origins` that restrict `server_hosts` to a page's hosts, or that remove the
-    external server if it serves none of these hosts. The result is empty if `server_hosts` is not set."""
+    """Restrict `server_hosts` to a page's hosts, or remove an external server that serves none of them."""
     if origins.server_hosts is None:
         return {}
     served = [host for host in origins.server_hosts if host in hosts]
@@ -222,8 +219,8 @@ def _server_changes(origins: Origins, hosts: Set[str]) -> dict[str, Any]:
 def _changes_of_repeat(
     experiment: Experiment, usual: Job, page: Page, comparison: Comparison, repeat: int, world: str
 ) -> dict[str, Any]:
-    """Return the values of a repeat's job that differ from `usual`: seed, order of loads, and sampled values.
-    Seed and order are derived from `world`, the job's id without its engine."""
+    """Return the values that differ from `usual`. Seed and order of loads are derived from `world`, the job's
+    id without its engine."""
     changes: dict[str, Any] = {"seed": derive_seed(experiment.seed, "world", world)}
     if not without_chance(experiment, comparison):
         # If nothing is random, the order of the loads has no effect, and stays that of the experiment.
@@ -242,7 +239,6 @@ def _changes_of_repeat(
 
 
 def _check_size(experiment: Experiment, pages: int, engines: Sequence[EngineName]) -> None:
-    """Raise InputError for more than LOADS_MAX loads, which a small mistake in a sweep can cause."""
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     repeats = max(repeats_of(experiment, Comparison("", *index)) for index in indices)
     words, loads = plan_size(experiment, pages, len(engines), repeats)
@@ -286,7 +282,7 @@ def transfer_s(page: Page, network: Network) -> float:
 
 
 def _with_unique_names(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """Return the pages, with numbers added to repeated names, because a page's name identifies its cells."""
+    """Number repeated names, because a page's name identifies its cells."""
     taken: set[str] = set()
     named: list[Page] = []
     for page in pages:

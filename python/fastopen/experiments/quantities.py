@@ -133,12 +133,10 @@ def _words(value: object) -> list[str]:
 
 
 def _command(value: object) -> str | list[str]:
-    """Return a command line, or its words if `value` is a list."""
     return _words(value) if isinstance(value, list) else _text(value)
 
 
 def _server(value: object) -> list[str]:
-    """Return the words of an external server's command line."""
     try:
         words = shlex.split(value) if isinstance(value, str) else _command(value)
     except ValueError as error:
@@ -149,7 +147,7 @@ def _server(value: object) -> list[str]:
 
 
 def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str, object]]:
-    """Yield (host, value), `domain` before each host. The TOML key `a.test` without quotes is nested."""
+    """Yield (host, value). The TOML key `a.test` without quotes is a nested table."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _hosts(value, f"{domain}{name}.")
@@ -158,7 +156,7 @@ def _hosts(table: Mapping[Any, object], domain: str = "") -> Iterator[tuple[str,
 
 
 def _extra_rtts(value: object) -> dict[str, int]:
-    """Return extra RTTs in us by host, from a mapping or from a list of `HOST=RTT`."""
+    """Return the extra RTT of each host in us."""
     if isinstance(value, Mapping):
         pairs = [*_hosts(value)]
     else:
@@ -172,7 +170,7 @@ def _extra_rtts(value: object) -> dict[str, int]:
 
 
 def _jitter(value: object) -> dict[str, int] | None:
-    """Parse `none`, a standard deviation, or `uniform:` and a largest deviation to `LinkDirection.jitter`."""
+    """Parse `none`, a standard deviation such as `5ms`, or a largest deviation such as `uniform:5ms`."""
     if value == "none":
         return None
     distribution, colon, most = _text(value).rpartition(":")
@@ -190,7 +188,6 @@ def _write_jitter(value: dict[str, int]) -> str:
 
 
 def _cross(value: object) -> dict[str, str] | None:
-    """Parse `down=bulk`, `up=bulk`, `down=bulk+up=bulk` or `none` to `Network.cross`."""
     if value == "none":
         return None
     cross: dict[str, str] = {}
@@ -223,7 +220,6 @@ def shown(value: object) -> str:
 
 
 def _ms(value_us: int) -> float | int:
-    """Return milliseconds, as an integer if they are whole: 20, not 20.0."""
     return value_us / 1000 if value_us % 1000 else value_us // 1000
 
 

@@ -43,7 +43,7 @@ def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
 
 
 def _supported(setup: Setup, network: Network) -> list[Http]:
-    """Return the multiplexing HTTP versions (3 and 2) that the setup and network support, newest first."""
+    """Return the supported versions above HTTP/1.1, newest first."""
     if setup.tls is None or setup.origins.closes:
         return []
     able = [one for one in _VERSIONS if one in setup.client.type.http_over_tls]

@@ -179,8 +179,7 @@ class RigSpace:
         )
 
     def _on_rig(self, own: Sequence[Property], page: str, *, off: bool = False) -> Experiment:
-        """Return the base experiment with one page and these properties, for loads with TFO or without
-        (`off`). Raises InputError if the properties exclude each other."""
+        """Return the base experiment with these properties. Raises InputError if they exclude each other."""
         networks: list[Network] = []
         experiment: Experiment | None = None
         for network in self.networks:
@@ -201,7 +200,6 @@ class RigSpace:
         return experiment.model_copy(update={"networks": networks, "pages": [page]})
 
     def _experiment(self, network: Network, own: Iterable[Property], page: str, *, off: bool) -> Experiment:
-        """Return the base experiment with this network, page and properties, without TFO if `off`."""
         document = _with(self.document, _network_keys(network))
         for one in own:
             document = _with(document, one.set | one.off if off else one.set)
@@ -210,7 +208,7 @@ class RigSpace:
     def _at_fault(
         self, network: Network, own: Sequence[Property], page: str, *, off: bool
     ) -> Sequence[Property]:
-        """Return the smallest set of these properties that makes the experiment invalid, by default all."""
+        """Return the smallest set of the properties that makes the experiment invalid."""
         for number in range(1, len(own)):
             for some in combinations(own, number):
                 try:
@@ -245,7 +243,6 @@ def _check_tables(base: Experiment, source: SettingSource) -> None:
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
-    """Return the property, or if `each_page` is set, a copy for each of its pages."""
     if not one.each_page:
         return [one]
     pages = base.pages if one.pages is None else one.pages
@@ -269,7 +266,6 @@ def _check(properties: Sequence[Property], base: Experiment, source: SettingSour
 
 
 def _network_keys(network: Network) -> dict[str, Any]:
-    """Return a network's RTT and rates as keys of an experiment's file, with one value each."""
     rates = {
         f"network.{way}": BY_NAME[way].quantity.write(one.rate_bit_per_s)
         for way, one in (("down", network.down), ("up", network.up))
@@ -278,7 +274,7 @@ def _network_keys(network: Network) -> dict[str, Any]:
 
 
 def _with(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the document with `changes`, by dotted key. A value of None removes the key."""
+    """Return a copy with `changes`, by dotted key. None removes a key."""
     changed = deepcopy(dict(document))
     for key, value in changes.items():
         *tables, last = key.split(".")
@@ -329,8 +325,7 @@ def chain_of_hosts(page: Page, hosts: int) -> Page:
 
 
 def _with_resources(page: Page, root: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> Page:
-    """Return the page with new resources: its document with the changes `root`, and a copy of this document
-    for each item of `others`. Server think times and the processing before the load event are 0."""
+    """Replace the resources by the document, changed by `root`, and a copy of it for each of `others`."""
     document = page.resources[0].model_copy(update={**root, "server_think_us": 0, "server_send_us": 0})
     resources = (document, *(document.model_copy(update=one) for one in others))
     changes = {"resources": resources, "load_event_processing_us": 0, "explanations": ()}

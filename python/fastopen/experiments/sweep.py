@@ -70,8 +70,7 @@ def setups_of(
 
 
 def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup:
-    """Return a setup whose parts fit together. Cleartext has no recorded HTTP versions, the client can read
-    the bodies, and settings of TLS that the client does not support get their defaults."""
+    """Adapt settings that the other parts do not support, such as recorded HTTP versions in cleartext."""
     if tls is None and origins.http == "recorded":
         origins = origins.model_copy(update={"http": "1.1"})
     if tls is not None:
