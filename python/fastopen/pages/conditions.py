@@ -36,7 +36,7 @@ _TEXT_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
 
 
 def _ratio(above: float, below: float) -> float:
-    """Return above / below, or NaN if `below` is 0. Every comparison with NaN except `!=` is false."""
+    """Return NaN if `below` is 0, because every comparison with NaN except `!=` is false."""
     return above / below if below else math.nan
 
 
@@ -107,7 +107,7 @@ class Condition:
         raise self._fault(f"unsupported expression {self._written(node)!r}", remedy)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Reader:
-        """Return a function that evaluates a comparison, which may be a chain such as `10 < hosts <= 20`."""
+        """Compile a comparison, which may be a chain such as `10 < hosts <= 20`."""
         read = [self._read(node) for node in nodes]
         links = []
         for number, op in enumerate(ops):

@@ -121,8 +121,7 @@ def load_chosen(
 
 
 def _once(inputs: Sequence[Path | str]) -> list[Path | str]:
-    """Return the inputs without repetitions, with a LeftOutWarning for each repetition. Paths are equal if
-    they lead to the same file or folder."""
+    """Drop inputs that lead to the same file or folder as an earlier input, with a LeftOutWarning."""
     found: dict[str, Path | str] = {}
     for one in inputs:
         key = os.path.realpath(one) if os.path.exists(one) else str(one)
@@ -139,7 +138,7 @@ def _candidates(
     processes: int | None,
     reading: dict[str, Any],
 ) -> Iterator[Candidate]:
-    """Yield the pages of an index, corpus folder, or input of `load_pages`. `reading` has its options."""
+    """Read an index, a corpus folder, or an input of `load_pages`, whose options are `reading`."""
     if is_index(given):
         yield from read_index(given)
         return
@@ -191,7 +190,7 @@ def _typed(row: dict[str, Any], place: str) -> dict[str, Any]:
 def _loaded(
     chosen: Sequence[Candidate], progress: FileProgress | None, reading: dict[str, Any]
 ) -> list[ImportedPage]:
-    """Load the chosen pages, in order, and each file once. `reading` has options of `load_pages`."""
+    """Load the chosen pages, but each file only once. `reading` has options of `load_pages`."""
     wanted: dict[Path, set[str]] = {}
     for one in chosen:
         if one.page is None:

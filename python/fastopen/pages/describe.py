@@ -59,8 +59,7 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _chains(page: Page) -> tuple[list[int], list[int]]:
-    """Return two lists with a value for each resource. The first has the number of resources on the chain of
-    initiators that ends with the resource, the second the sum of client processing on this chain in us."""
+    """Return the length of each resource's chain of initiators, and the client processing on it in us."""
     depths: list[int] = []
     chains: list[int] = []
     for resource in page.resources:
@@ -71,7 +70,7 @@ def _chains(page: Page) -> tuple[list[int], list[int]]:
 
 
 def _by_host(page: Page) -> list[dict[str, Any]]:
-    """Return facts about each host, in order of its first resource. Connections are counted per origin."""
+    """Return facts about each host. Connections are counted per origin."""
     return [
         {
             "host": host,

@@ -148,8 +148,7 @@ def _warn_of(left_out: Iterable[InputError]) -> None:
 def _load_file(
     path: Path, library: Sequence[Path | str] | None, lenient: bool, progress: Progress = silent
 ) -> list[ImportedPage]:
-    """Return the pages of a file. If it is a list of URLs, look the URLs up in `library`. If `library` is
-    None, the file is itself from a library, and a list is refused because it might name itself."""
+    """Refuse a list of URLs if `library` is None: the file is from a library, and may list itself."""
     begin_file()
     records = import_file(path, lenient=lenient, progress=progress)
     if records is not None:
@@ -169,7 +168,6 @@ def _load_file(
 
 
 def _reject_foreign(text: str, path: Path) -> None:
-    """Raise InputError if the text has a format that users pass by mistake. The error names the format."""
     if path.suffix == ".toml" or "fastopen-experiment/" in text:
         raise InputError("is an experiment, not a page", str(path), f"run fastopen reproduce {path}")
     if _ACCESS_LOG.match(text):
@@ -206,7 +204,6 @@ def _load_list(text: str, path: Path, library: Sequence[Path | str], lenient: bo
 def _all_missing(
     path: Path, entries: Sequence[tuple[str, str]], problems: Sequence[InputError]
 ) -> InputError:
-    """Return one error about all URLs of a list for which no page was found."""
     if len(problems) == 1:
         return problems[0]
     urls_of = {place: entry for entry, place in entries}

@@ -255,8 +255,7 @@ class Page(BaseModel):
 
 
 def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str | None:
-    """Return the reason why `explanation` cannot belong to a page with these resources, such as a wrong
-    number of values; None if it can."""
+    """Return the reason why `explanation` cannot belong to these resources; None if it can."""
     places = explanation.initiator_at_bytes
     if not len(explanation.server_think_us) == len(places) == len(resources):
         return f"not one value for each of {len(resources)} resources"

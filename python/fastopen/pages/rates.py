@@ -62,9 +62,8 @@ def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) 
 def _running_sum(
     events: Sequence[tuple[float, float]],
 ) -> Callable[[float, Callable[[list[float], float], int]], float]:
-    """Return a function `total(moment, find)` that adds up the amounts of all (moment, amount) in `events`
-    before `moment`. Pass bisect_right as `find` to include events at exactly `moment`, bisect_left to exclude
-    them."""
+    """Return a function `total(moment, find)` that adds up the amounts before `moment`. Pass bisect_right as
+    `find` to include events at exactly `moment`."""
     ordered = sorted(events)
     moments = [moment for moment, _ in ordered]
     sums = [0.0, *accumulate(amount for _, amount in ordered)]

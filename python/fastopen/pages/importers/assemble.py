@@ -110,8 +110,7 @@ def page_of(
 
 
 def _types(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, ResourceType]:
-    """Map the index of each exchange to its type. A redirect has the type of its target, because its own MIME
-    type is arbitrary."""
+    """Give a redirect the type of its target, because its own MIME type is arbitrary."""
     types = {index: edge.type or exchanges[index].type for index, edge in edges.items()}
     types[next(iter(edges))] = "document"
     for index, edge in reversed(edges.items()):

@@ -52,8 +52,7 @@ def _delta_s(text: str) -> int | None:
 def _fresh_s(
     status: int, headers: Sequence[tuple[str, str]], control: dict[str, str], at_ms: float | None
 ) -> int:
-    """Return the remaining freshness in seconds (RFC 9111 section 4.2). `control` has the directives of
-    Cache-Control. `s-maxage` is ignored, because it is for shared caches."""
+    """Return the remaining freshness (RFC 9111 section 4.2). Ignore `s-maxage`, meant for shared caches."""
     never = "no-cache" in control or (coerce.header(headers, "vary") or "").strip() == "*"
     if never or (not control and "no-cache" in (coerce.header(headers, "pragma") or "").lower()):
         return 0

@@ -68,8 +68,7 @@ def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
 
 
 def _first(entry: Exchange) -> tuple[Exchange, int]:
-    """Return the first exchange of the chain of redirects and preflights that ends with `entry`, and the
-    number of steps from it to `entry`. Cache the result in `led_by` of the exchanges after the first."""
+    """Return the first exchange of a chain of redirects and preflights, and the steps from it to `entry`."""
     passed, first, steps = [], entry, 0
     while first.before is not None:
         passed.append(first)

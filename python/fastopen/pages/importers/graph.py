@@ -93,7 +93,6 @@ class Graph:
         return found
 
     def _read(self, index: int) -> bytes | None:
-        """Return the text of a document, stylesheet or script; None if it was not kept or is unreadable."""
         exchange = self.exchanges[index]
         if exchange.type not in kinds.CODE or not exchange.body_bytes:
             return None
@@ -107,9 +106,8 @@ class Graph:
         return text
 
     def _parsed(self, index: int) -> list[tuple[int, Edge]]:
-        """Parse a document or stylesheet. Return (target, edge to its initiator) for each reference to a
-        recorded exchange, in text order. Add targets of hyperlinks to `linked`, and unrecorded URLs for the
-        same resource (as of other sizes of a picture) to `alternatives`."""
+        """Return (target, edge) for each reference to a recorded exchange, in text order. Add targets of
+        hyperlinks to `linked`, and unrecorded choices of a picture to `alternatives`."""
         exchange = self.exchanges[index]
         text = self._text(index) if exchange.type != "script" else None
         if not text:
@@ -149,16 +147,15 @@ class Graph:
         return found
 
     def _at(self, index: int, offset: int, length: int) -> int | None:
-        """Convert an offset in a text of `length` bytes, in proportion, to one in the body as sent. None
-        except for documents, because browsers use stylesheets and scripts only as a whole."""
+        """Convert an offset in a text to an offset in the body as sent. Return None except for documents,
+        because browsers use stylesheets and scripts only as a whole."""
         exchange = self.exchanges[index]
         if exchange.type != "document":
             return None
         return min(exchange.body_bytes, -(-exchange.body_bytes * offset // length))
 
     def _spelled(self, edges: dict[int, Edge]) -> list[int]:
-        """Find unreferenced exchanges whose URLs occur in a text of the page, such as a script. Add them to
-        `edges`, with the text as the initiator, and return their indices."""
+        """Add unreferenced exchanges whose URLs occur in a text, such as a script. Return their indices."""
         here = {self.exchanges[i].url for i in edges}
         missing = {
             i

@@ -87,8 +87,7 @@ class InitiatorResolver:
         return self._inferred(index, entry, frame), "inferred"
 
     def _resolve(self, url: str, before: int) -> int | None:
-        """Return the index of the latest entry with this URL among the entries before index `before`; None if
-        there is none. For a redirect, return the index of the last entry that it has led to so far."""
+        """Return the latest entry with this URL before `before`, or the last target of its redirects."""
         known = self._by_url.get(url)
         if not known or before <= known[0]:
             return None
@@ -100,9 +99,7 @@ class InitiatorResolver:
         return index
 
     def _recorded(self, index: int, entry: Exchange) -> int | None:
-        """Return the index of the recorded initiator; None if it is unknown. If a call stack has several
-        scripts, choose the script that arrived last before the request, because the request waited for it. If
-        none had arrived, choose the first script."""
+        """Choose the script of a call stack that arrived last before the request, which waited for it."""
         source = entry.asked_like or entry
         named = (urls.cleaned(url) for url in source.initiators)
         resolved = [self._resolve(url, index) for url in dict.fromkeys(named) if url is not None]
@@ -114,13 +111,10 @@ class InitiatorResolver:
         return max(arrived, key=lambda i: (self._entries[i].at.end, i)) if arrived else found[0]
 
     def _held_back(self, index: int, entry: Exchange, recorded: int) -> int:
-        """Return the index of the resource that an exchange waited for. If a document's parser made the
-        request more than HELD_BACK_MS after the document ended, it is the script or stylesheet that arrived
-        last before the request, if any; otherwise it is `recorded`, the initiator by a text or the recorder.
+        """Return the script or stylesheet that a document's late request waited for, or else `recorded`.
 
-        A parser waits for scripts, and layout, which requests background images, waits for stylesheets. Such
-        a wait depends on the network. If it counted as processing, it would be equally long on every network.
-        """
+        A parser waits for scripts, and layout, which requests background images, waits for stylesheets. If
+        this wait counted as processing, it would be equally long on every network."""
         document = self._entries[recorded]
         if document.type != "document" or entry.at.start - document.at.end <= HELD_BACK_MS:
             return recorded
@@ -134,16 +128,13 @@ class InitiatorResolver:
     def _latest(
         self, frame: int, kind: ResourceType, entry: Exchange, index: int
     ) -> tuple[float, int] | None:
-        """Return (end, index) of the last resource in this frame and of this type that ended before `entry`
-        started; None if there is none."""
+        """Return (end, index) of the last resource in the frame that ended before `entry` started."""
         ended = self._ended[frame, kind]
         place = bisect_right(ended, (entry.at.start + _CLOCK_SLACK_MS, index))
         return ended[place - 1] if place else None
 
     def _frame_of(self, index: int) -> int:
-        """Return the index of the document that the entry belongs to: the document that its Referer or
-        WebPageTest's `_documentURL` names, or else the main document. Return 0 for entries up to the main
-        document."""
+        """Return the document in the Referer or WebPageTest's `_documentURL`, or else the main document."""
         if index <= self._document:
             return 0
         entry = self._entries[index]
@@ -205,8 +196,7 @@ class TextIndex:
 
     @cached_property
     def _owners_of(self) -> defaultdict[int, list[int]]:
-        """Map the index of each entry to the indices of the entries whose text may contain its URL, in order
-        of start. Each text is read once for all entries."""
+        """Map each entry to the entries whose text may contain its URL. Each text is read once for all."""
         urls_of_all = UrlIndex(entry.url for entry in self._entries)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for owner in self._owners:

@@ -79,7 +79,6 @@ def _recordings(folder: Path) -> list[Path]:
 
 
 def _is_recording(folder: Path) -> bool:
-    """Return True if one of the first three files in the folder begins like a file of mm-webrecord."""
     return any(_BEGINNING.match(first_bytes(path)) for path in _files(folder)[:3])
 
 
@@ -117,8 +116,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
-    """Return a recorded Mahimahi request and response as an Exchange. Return None, with the reason counted in
-    `notes`, if a page cannot contain it."""
+    """Return None, with the reason counted in `notes`, if a page cannot contain the exchange."""
     asked, answered = message.request, message.response
     method, _, rest = _text(asked.first_line).partition(" ")
     target = rest.rpartition(" ")[0] or rest
@@ -143,7 +141,6 @@ def _exchange(message: Any, store: BodyStore, notes: Notes) -> Exchange | None:
 
 
 def _origin(message: Any, sent: Sequence[tuple[str, str]]) -> str:
-    """Return scheme, host and port as a URL. The host is the Host header's, or else the server's address."""
     scheme = "https" if message.scheme == _HTTPS else "http"
     lower = [(name.lower(), value) for name, value in sent]
     host = (coerce.header(lower, "host") or _text(message.ip)).strip()

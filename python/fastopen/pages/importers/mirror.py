@@ -116,8 +116,7 @@ def _files(host: Path, inside: Path) -> Iterator[Path]:
 
 
 def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
-    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme.
-    Symbolic links to folders that are not `inside` the mirror are left out."""
+    """Return (scheme, folder) of each host. wget's `--protocol-directories` adds a folder for each scheme."""
     found = []
     for inner in sorted(p for p in folder.iterdir() if p.is_dir()):
         if inner.name in _SCHEMES and not inner.is_symlink():
@@ -128,8 +127,7 @@ def _host_folders(folder: Path, inside: Path) -> list[tuple[str, Path]]:
 
 
 def _is_host(name: str) -> bool:
-    """Return True if a folder's name may be a host: localhost, or a name with a dot. wget writes the port
-    after a colon, or after a plus sign on file systems without colons."""
+    # wget writes the port after a colon, or after a plus sign on file systems without colons.
     plain = name.replace("+", ":", 1)
     return ("." in plain.strip(".") or plain.startswith("localhost")) and bool(
         urls.cleaned(f"http://{plain}/")
@@ -138,8 +136,7 @@ def _is_host(name: str) -> bool:
 
 @dataclass
 class _Mirror:
-    """The files of a website mirrored by wget, as exchanges whose URLs come from the files' paths. Also maps
-    names in texts to the files."""
+    """The files of a website mirrored by wget, as exchanges, and the names by which texts refer to them."""
 
     notes: Notes
     store: BodyStore
@@ -149,7 +146,6 @@ class _Mirror:
     _file_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, origin: str, host: Path, path: Path) -> None:
-        """Add a file if its path is a valid URL. `host` is its host's folder, `origin` the host's URL."""
         name = path.relative_to(host).as_posix()
         file = f"{host.name}/{name}"
         plain = name[: -len(_INDEX)] if name.rpartition("/")[2] == _INDEX else name
@@ -193,8 +189,7 @@ class _Mirror:
         )
 
     def lookup(self, url: str) -> str | None:
-        """Return the URL of the exchange for `url`; None if there is none. wget may have added a suffix to
-        the file's name (`.html`, `.css`), or replaced the name by the MD5 of path and query."""
+        """Find a file even if wget added a suffix, or replaced its name by the MD5 of path and query."""
         key = _key(url)
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
@@ -205,8 +200,7 @@ class _Mirror:
         return next((url for url in named if url is not None), None)
 
     def resolve(self, exchange: Exchange, written: str, base: str) -> str | None:
-        """Return the URL of the exchange that a reference leads to; None if there is none. The reference is a
-        URL, or a relative path to another file, as `wget -k` writes."""
+        """Resolve a reference: a URL, or a relative path to another file, as `wget -k` writes."""
         url = urls.cleaned(written, base=base)
         found = self.lookup(url) if url is not None else None
         if found is not None or "://" in written:
@@ -222,7 +216,6 @@ def _key(url: str) -> str:
 
 
 def _mime(url: str, data: bytes) -> str:
-    """Return the MIME type that a server would send for a file, from its name or its first bytes."""
     guessed = mimetypes.guess_type(urlsplit(url).path, strict=False)[0]
     if guessed is not None and not _HASHED.search(url):
         return guessed

@@ -59,8 +59,7 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
 
 
 def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
-    """Count the exchanges that name each URL as their Referer or document. A Referer that is only an origin
-    counts for every document of that origin."""
+    """Count the exchanges that name each URL as their Referer or document."""
     named: Counter[str] = Counter()
     for one in exchanges:
         for url in {one.referer, one.document} - {None, one.url}:
@@ -110,8 +109,7 @@ def _navigated(graph: Graph) -> list[int]:
 
 
 def _by_reach(graph: Graph) -> list[tuple[int, int]]:
-    """Return (reach, index) of each document that may be a root, the largest reach first. The reach is the
-    number of exchanges to which redirects and references from the document lead."""
+    """Return (number of exchanges to which it leads, index) of each possible root, the largest first."""
     exchanges = graph.exchanges
     documents = [
         i
@@ -125,9 +123,8 @@ def _by_reach(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _heads(graph: Graph, found: Sequence[int], *, in_order: bool = False) -> list[int]:
-    """Return, for each exchange in `found`, the index of the first redirect of the chain that led to it, or
-    its own index. The chain stops at other exchanges in `found`, and if `in_order` at redirects recorded
-    later."""
+    """Replace each exchange in `found` by the first redirect that led to it. The chain stops at other
+    exchanges in `found`, and if `in_order` at redirects recorded later."""
     exchanges = graph.exchanges
     by_target = {
         e.location: i

@@ -167,8 +167,7 @@ def _round_trips(exchanges: Sequence[Exchange], notes: Notes) -> dict[str, float
 
 
 def _network_times(ordered: Sequence[Exchange]) -> Iterator[RecordedExchange]:
-    """Yield the times of each exchange on the recorder's network. An exchange without a recorded HTTP version
-    gets HTTP/2 if its connection carried several requests at once."""
+    """Yield each exchange's times. Assume HTTP/2 if its connection carried several requests at once."""
     shared = _shared_connections(ordered)
     began = ordered[0].at.start
     for one in ordered:
@@ -214,9 +213,8 @@ def _overlaps(carried: Sequence[tuple[float, float]]) -> bool:
 
 
 def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tuple[int | None, float]:
-    """Return the number of the initiator's body bytes that had arrived when the exchange started (None: all),
-    and the processing time in ms since then. `named_after` is the fraction of a document's text after which
-    the exchange's URL ends, if known. Otherwise, the body is assumed to have arrived evenly."""
+    """Return the initiator's body bytes that had arrived at the start (None: all), and the processing in ms.
+    `named_after` is the fraction of a document's text after which the exchange's URL ends."""
     start, ended, first_byte = one.at.start, parent.at.end, parent.at.first_byte
     if start >= ended - _CLOCK_SLACK_MS / 2:
         return None, max(0.0, start - ended)
@@ -227,8 +225,7 @@ def _trigger(one: Exchange, parent: Exchange, named_after: float | None) -> tupl
 
 
 def _phase(one: Exchange, ended: float, fired_at: float, initiators_phase: Phase) -> Phase:
-    """Return `after` if an exchange or its initiator began after the load event (at `fired_at`), `load` if
-    the load event waits for the exchange, or else `async`. `ended`: the end of it and of its redirects."""
+    """Return the phase. The load event was at `fired_at`; `ended` includes the exchange's redirects."""
     if initiators_phase == "after" or chains.head(one).at.start >= fired_at:
         return "after"
     return "load" if one.delays_load_event and ended <= fired_at + _CLOCK_SLACK_MS else "async"
@@ -283,20 +280,18 @@ class _Servers:
     def __init__(
         self, entries: Sequence[Exchange], exchanges: Sequence[RecordedExchange], head: HarPage
     ) -> None:
-        """Estimate the rate of the recorder's link. If the network is known, `thinking` does not subtract
-        time on the link, because calibration over that network subtracts it."""
         self._entries = entries
         self._exchanges = exchanges
         self._up = head.up_bit_per_s
+        # Calibration over a known network subtracts the time on the link, so `thinking` need not.
         self._filled = None if head.network is not None else link_bit_per_s(exchanges, _WINDOW_MS)
         self._reached = achieved_bit_per_s(exchanges, _WINDOW_MS)
 
     def thinking(self, index: int, round_trip_ms: float) -> float:
         """Return the server think time of an exchange in ms: its wait minus a round trip and the upload.
 
-        On a multiplexed connection over a full link, the response may have waited for other responses from
-        its host. The time that the link needed to carry them is also subtracted if it is at least half of the
-        remaining wait."""
+        Over a full link, also subtract the time for other responses from its host on multiplexed connections,
+        if it is at least half of the remaining wait."""
         entry, one = self._entries[index], self._exchanges[index]
         # A request is recorded as sent when it is in the socket's buffer, from which it then leaves.
         rounds_ms = slow_start_rounds(entry.request_body_bytes) * round_trip_ms

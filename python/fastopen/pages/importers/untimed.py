@@ -51,9 +51,8 @@ def pages_of(
 
 
 def _share_out(graph: Graph, heads: Sequence[int], grown: list[dict[int, Edge]]) -> None:
-    """Add each exchange without an initiator to the page that contains its Referer, or else to the page whose
-    root was recorded last before it. Skip exchanges of other pages, and repeated GETs of a URL.
-    `grown` has the edges of each page, and `heads` the roots."""
+    """Add exchanges without an initiator to the page of their Referer, or else to the page recorded last
+    before them. `grown` has the edges of each page, and `heads` the roots."""
     placed = set().union(*grown)
     # A document without a Referer is another page, because a frame's Referer is the document that embeds it.
     unasked = {i for i, one in enumerate(graph.exchanges) if one.type == "document" and one.referer is None}
@@ -82,8 +81,7 @@ def _page_at(
 
 
 def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
-    """Guess the initiator of an exchange: its Referer if that is a document, stylesheet or script of the
-    page; else, for types in _SELDOM_NAMED, the latest resource of the first of ASKERS; or the document."""
+    """Guess the initiator: the Referer, for types in _SELDOM_NAMED the first of ASKERS, or the document."""
     for named in graph.by_url.get(exchange.referer or "", ()):
         if named in edges and graph.exchanges[named].type in kinds.CODE:
             return Edge(named, None, None, "referer")
@@ -97,8 +95,7 @@ def _guess(graph: Graph, edges: dict[int, Edge], exchange: Exchange) -> Edge:
 def _page(
     graph: Graph, edges: dict[int, Edge], name: str, source: str, common: Notes, place: str
 ) -> ImportedPage:
-    """Return the page of the exchanges in `edges`, initiators first. `common`: notes that all pages of the
-    file share. `place` names the file in errors. Raises InputError if there are too many exchanges."""
+    """Build a page from `edges`, initiators first. All pages of a file share the notes in `common`."""
     check_size(len(edges), place)
     notes = Notes(common)
     notes["elsewhere"] += len(graph.exchanges) - len(edges)
@@ -113,8 +110,7 @@ def _page(
 
 
 def _with_phases(exchanges: Sequence[Exchange], edges: dict[int, Edge]) -> dict[int, Edge]:
-    """Return `edges` with the phase of each exchange: `load` if the load event waits for it, else `async`.
-    The type of a parsed reference decides, or else `delays_load_event`. A redirect has its target's phase."""
+    """Set the phase `load` if the load event waits, else `async`. A redirect has its target's phase."""
     found = dict(edges)
     phases: dict[int | None, Phase] = {}
     for index, edge in reversed(edges.items()):

@@ -80,8 +80,7 @@ def _har(container: zipfile.ZipFile, member: str, place: str, lenient: bool) -> 
 def _timed(
     container: zipfile.ZipFile, exchanges: Sequence[Exchange], name: str, place: str, lenient: bool
 ) -> list[ImportedPage]:
-    """Return the pages of a WACZ by `fastopen record`. Times and initiators are from the HAR in the WACZ,
-    body sizes and responses from its WARC files."""
+    """Take times and initiators from the HAR in the WACZ, body sizes and responses from its WARC files."""
     waiting: dict[tuple[str, str], deque[Exchange]] = defaultdict(deque)
     for exchange in exchanges:
         waiting[exchange.method, exchange.url].append(exchange)
@@ -101,8 +100,7 @@ def _timed(
 
 
 def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str) -> ImportedPage:
-    """Return the page with the name `name`, and for the resources in `answers` (by index) the recorded
-    bodies, body sizes and response headers of these exchanges."""
+    """Return the page with the bodies and response headers in `answers`, by index of the resource."""
     resources: list[Resource] = []
     for index, resource in enumerate(imported.page.resources):
         answer = answers.get(index)
@@ -120,8 +118,7 @@ def _answered(imported: ImportedPage, answers: Mapping[int, Exchange], name: str
 def _read(
     archive: Archive, container: zipfile.ZipFile, name: str, place: str, lenient: bool, progress: Progress
 ) -> None:
-    """Read one WARC of the ZIP into `archive`, through a temporary file because the WARC reader needs random
-    access. Raises InputError if the WARC is damaged; with `lenient`, the part before the damage is read."""
+    """Read one WARC through a temporary file, because the WARC reader needs random access."""
     budget.work(budget.ENTRY_STEPS)
     with temporary_file() as file:
         try:
@@ -137,7 +134,7 @@ def _read(
 
 
 def _listed(container: zipfile.ZipFile) -> list[str]:
-    """Return the URLs of the archive's page list, in order. Lines that cannot be read are ignored."""
+    """Return the URLs of the archive's page list. Ignore lines that cannot be read."""
     try:
         with container.open("pages/pages.jsonl") as file:
             data = read_whole(file, f"{container.filename}: pages/pages.jsonl", MAX_LIST_BYTES)

@@ -64,13 +64,11 @@ _TARGET: Final = re.compile(rb"^WARC-Target-URI:\s*<?([^\s>]+)", re.IGNORECASE |
 
 @dataclass
 class _Record:
-    """The type, header fields, HTTP head and body of a WARC record."""
-
     kind: str
     fields: StatusAndHeaders
     """The header fields of the record itself."""
     head: StatusAndHeaders | None
-    """The HTTP head in the record, if it has one."""
+    """The HTTP head in the record."""
     body: bytes
     """The body without chunked framing; empty after it was moved to the store."""
 
@@ -224,8 +222,8 @@ def _unpack(file: IO[bytes], plain: IO[bytes], place: str, lenient: bool, notes:
 def _records(
     file: IO[bytes], place: str, lenient: bool, notes: Notes, progress: Progress
 ) -> Iterator[_Record | str]:
-    """Yield the records of the kinds in _KINDS, and for each warcinfo record its software's name or "".
-    Raises InputError at a damaged record; with `lenient`, continues at the next record that can be found."""
+    """Yield the records of the kinds in _KINDS, and for each warcinfo record its software's name or "". If
+    `lenient`, continue at the next record after damage."""
     if not file.seek(0, io.SEEK_END):
         return  # mmap rejects empty files
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -263,7 +261,7 @@ def _records(
 
 
 def _damage_in_words(error: Exception) -> str:
-    """Return a description of damage for an error message, without the damaged bytes."""
+    """Describe damage without the damaged bytes."""
     if isinstance(error, (ArchiveLoadFailed, AttributeError, KeyError, TypeError, OverflowError)):
         return "it cannot be read as a WARC record"
     if isinstance(error, StatusAndHeadersParserException):
@@ -282,9 +280,8 @@ class _Quiet(ArchiveIterator):  # type: ignore[misc]  # warcio has no types
 
 
 class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio has no types
-    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`. Without this class,
-    warcio would print a message and return no more data. Only heads of records are read by line, so
-    `readline` charges the budget for a line of a head."""
+    """warcio's gzip reader, limited by the budget. Damaged data raises `zlib.error`: warcio would print a
+    message and return no more data. Only heads of records are read by line."""
 
     def readline(self, length: int | None = None) -> bytes:
         budget.work(budget.LINE_STEPS)
@@ -348,7 +345,6 @@ def _read(raw: Any, notes: Notes) -> Iterator[_Record | str]:
 
 
 def _body(raw: Any) -> bytes:
-    """Return a record's content. Raises ValueError if the content unpacks to more than MAX_PIECE_BYTES."""
     parts, size = [], 0
     while part := raw.raw_stream.read(_BLOCK):
         size += len(part)
@@ -359,8 +355,6 @@ def _body(raw: Any) -> bytes:
 
 
 def _status(response: _Record) -> tuple[int, Pairs]:
-    """Return the status and header fields of a response. Without an HTTP head, the status is 200 (0 for a
-    revisit), and Content-Type is the only field."""
     if response.head is None:
         return (200 if response.kind != "revisit" else 0), [("Content-Type", response.get("Content-Type"))]
     code = response.head.get_statuscode()
@@ -368,8 +362,7 @@ def _status(response: _Record) -> tuple[int, Pairs]:
 
 
 def _asked_url(url: str, request: _Record | None) -> str:
-    """Return the recorded URL. If its host is an IP address, replace it by the name in the request's Host
-    header, if that is a name."""
+    """Replace an IP address in the URL by the name in the request's Host header, if there is a name."""
     recorded = urls.cleaned(url)
     if request is None or request.head is None or recorded is None:
         return url
@@ -382,8 +375,7 @@ def _asked_url(url: str, request: _Record | None) -> str:
 
 
 def _http_version(response: _Record) -> HttpVersion | None:
-    """Return the HTTP version of a response; None if it is unknown. HTTP/1.1 does not count, because
-    recorders also write it for newer versions."""
+    """Return None for HTTP/1.1, because recorders also write it for newer versions."""
     fields = (value for name, value in response.fields.headers if name.lower() == "warc-protocol")
     line = "" if response.head is None else str(response.head.protocol)
     named = (_VERSIONS.get(protocol.lower()) for protocol in (*fields, line))

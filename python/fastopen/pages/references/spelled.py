@@ -96,8 +96,7 @@ class UrlIndex:
 
 
 def _word(url: str) -> bytes:
-    """Return the longest word in the last segment of the URL's path that no escaping changes; empty bytes if
-    there is none."""
+    """Return the longest word in the last segment of the URL's path that no escaping changes."""
     parts = [part for part in urlsplit(url).path.partition(";")[0].split("/") if part]
     runs = _RUN.findall(_ESCAPE.sub(" ", parts[-1])) if parts else []
     return max(runs, key=len, default="").encode()

@@ -114,7 +114,6 @@ def read_entry(
 
 
 def _parts(raw: object, place: str) -> Parts:
-    """Return a HAR entry as Parts. Raises InputError if its request, its URL or its response is missing."""
     if not isinstance(raw, dict):
         raise InputError("is not an object", place)
     request, response = raw.get("request"), raw.get("response")
@@ -129,8 +128,7 @@ def _parts(raw: object, place: str) -> Parts:
 
 
 def _left_out(parts: Parts, status: int, method: str, recorded: str | None) -> str | None:
-    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat a HAR entry, such as a failed
-    request; None if it can. `recorded` is the resource type that the HAR states, from `_recorded_type`."""
+    """Return the reason (a key of notes.SENTENCES) why a load cannot repeat an entry; None if it can."""
     scheme = urls.scheme_of(parts.request["url"])
     if scheme in ("ws", "wss"):
         return "websocket"
@@ -157,7 +155,6 @@ def _recorded_type(raw: Mapping[str, Any]) -> str | None:
 
 
 def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
-    """Return the HTTP version of an entry; None if the entry does not show it."""
     raw = parts.entry
     named = [coerce.text(v).strip() for v in (parts.response.get("httpVersion"), raw.get("_protocol"))]
     for pattern, version in _VERSIONS:
@@ -170,7 +167,7 @@ def _version(parts: Parts, pushed: bool) -> HttpVersion | None:
 
 
 def _connection(raw: Mapping[str, Any]) -> str | None:
-    """Return the recorder's name for an entry's connection; None if there is none (Chrome then writes 0)."""
+    """Return the recorder's name for the connection. Chrome writes 0 if there is none."""
     for key in ("connection", "_socket"):
         value = raw.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -215,7 +212,7 @@ def _times(
 
 
 def _spent(timings: Mapping[str, float | None]) -> float:
-    """Return the sum of the parts of an entry's time in ms, without `ssl`, which is included in `connect`."""
+    """Return the sum of the timings in ms, without `ssl`, which `connect` includes."""
     names = ("blocked", "dns", "connect", "send", "wait", "receive")
     return sum(timings.get(name) or 0.0 for name in names)
 
@@ -223,11 +220,9 @@ def _spent(timings: Mapping[str, float | None]) -> float:
 def _webpagetest_times(raw: Mapping[str, Any], page_start: float | None) -> Times | None:
     """Return the times of an entry that WebPageTest wrote; None for other entries.
 
-    In such an entry, startedDateTime is when the request was sent. Other times have separate fields, in
-    ms since the page started; 0 and -1 mean that a step did not happen. `_created` (since about 2019) is when
-    the browser made the request. Without `_created`, this time is assumed to be the start of the name lookup
-    and the handshakes, if they ended just before the request was sent. Otherwise they belonged to a
-    connection that was opened ahead of time."""
+    Its fields are in ms since the page started; 0 and -1 mean that a step did not happen. `_created` is when
+    the browser made the request. Entries before about 2019 lack it: use the start of the name lookup and the
+    handshakes, unless they ended so early that they belonged to a connection opened ahead of time."""
     sent, waited = (coerce.milliseconds(raw.get(key)) for key in ("_load_start", "_ttfb_ms"))
     if page_start is None or sent is None or waited is None:
         return None
@@ -249,9 +244,8 @@ def _tcp(
     """Return the duration of the TCP handshake in ms, which is one RTT; None on an existing connection.
 
     In HAR 1.2, `connect` includes TLS, and `ssl` repeats the time of TLS. Firefox's `connect` does not
-    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` of an https URL is
-    missing or not less than `connect`, TLS took at least one RTT of `connect`, so half of `connect` is an
-    upper bound on the RTT."""
+    include TLS: the `time` of its entries is the sum of all parts and `ssl`. If `ssl` is missing or too long,
+    half of `connect` is an upper bound on the RTT, because TLS takes at least one RTT."""
     connect, tls = timings.get("connect"), timings.get("ssl") or 0.0
     if not connect:
         return None

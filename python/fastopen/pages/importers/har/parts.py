@@ -56,7 +56,6 @@ class BodyStripper:
         return found
 
     def _kept(self, content: Mapping[str, Any]) -> StoredBody | None:
-        """Store a HAR `content` as bytes, and return the stored body; None if it cannot be decoded."""
         text = content["text"]
         if not isinstance(text, str):
             return None

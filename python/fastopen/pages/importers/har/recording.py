@@ -86,9 +86,8 @@ def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> li
 
 
 def _split(page: HarPage, entries: Sequence[Exchange], notes: Notes) -> list[tuple[HarPage, list[Exchange]]]:
-    """Return the page with its entries. If the page has several navigations, return a page for each. A
-    navigation is a document that was requested after a pause, and to which no script, element, frame,
-    redirect or preflight led."""
+    """Return a page for each navigation: a document that was requested after a pause, and to which no
+    script, element, frame, redirect or preflight led."""
     ordered = sorted(entries, key=chains.start_order)
     loads: list[list[Exchange]] = [[]]
     ended = ordered[0].at.end
@@ -119,7 +118,6 @@ def _is_timed(entry: object) -> bool:
 
 
 def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
-    """Return an error with the reasons why a load cannot repeat any request of the file."""
     counts = {words: sum(one[key] for one in notes) for key, words in _REASONS.items()}
     reasons = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     cached = counts[_REASONS["cached"]] > 0
@@ -132,7 +130,6 @@ def _no_request_error(place: str, notes: Sequence[Notes]) -> InputError:
 def _with_documents(
     pages: Sequence[tuple[HarPage, list[Exchange], Notes]], place: str, notes: Notes, *, lenient: bool
 ) -> list[tuple[HarPage, list[Exchange], Notes]]:
-    """Return the pages that have a document. If none has, return all if `lenient`, else raise InputError."""
     found = [one for one in pages if _has_document(one[0], one[1])]
     if found:
         if len(found) < len(pages):
@@ -148,15 +145,13 @@ def _with_documents(
 
 
 def _has_document(page: HarPage, entries: Sequence[Exchange]) -> bool:
-    """Return True if any entry may be a document, or the recorder marks an entry as the page."""
     titled = urls.cleaned(page.title)
     return any(one.type in ("document", "other") or one.url == titled or one.base_page for one in entries)
 
 
 def _pages(log: Mapping[str, Any], entries: Sequence[object], writer: Writer, notes: Notes) -> list[HarPage]:
-    """Return the HAR's pages, with the indices of their entries in `members`. If the HAR declares no pages,
-    each `pageref` of an entry is a page, or else all entries are one. If an entry has no known `pageref`, or
-    several pages have its id, start times decide."""
+    """Assign the entries to pages by `pageref`, or else by start time. If the HAR declares no pages, each
+    `pageref` is a page, or else all entries are one."""
     declared = log.get("pages")
     listed = [page for page in declared if isinstance(page, dict)] if isinstance(declared, list) else []
     refs = [_pageref(entry) for entry in entries]
@@ -183,7 +178,6 @@ def _start(page: HarPage) -> float:
 
 
 def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage:
-    """Return the facts in a member of `log.pages`. A page without an id gets the id `fallback`."""
     identity = page.get("id")
     timings = coerce.mapping(page.get("pageTimings"))
     return HarPage(
@@ -199,14 +193,13 @@ def _har_page(page: Mapping[str, Any], fallback: str, writer: Writer) -> HarPage
 
 
 def _network(load: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the emulated network of a load that fastopen recorded; None for other loads, and for loads with
-    TFO, whose times lack round trips."""
+    """Return None unless fastopen recorded the load without TFO: with TFO, times lack round trips."""
     network = load.get("network")
     return network if isinstance(network, dict) and load.get("cookies") is None else None
 
 
 def _rate(kbit_per_s: object) -> int | None:
-    """Return a rate in bit/s from WebPageTest's field in kbit/s; None if the link was not emulated (0)."""
+    """Return a rate in bit/s. WebPageTest writes 0 if it did not emulate the link."""
     found = coerce.number(kbit_per_s)
     return round(found * 1000) if found is not None and 0 < found < 1e7 else None
 
@@ -217,7 +210,6 @@ def _pageref(entry: object) -> str | None:
 
 
 def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
-    """Return the page that started last before the entry; None if no page started before it."""
     start = coerce.moment_ms(coerce.mapping(entry).get("startedDateTime"))
     number = 0 if start is None else bisect_right(pages, start + _PAGE_SLACK_MS, key=_start)
     return pages[number - 1] if number else None
@@ -226,9 +218,7 @@ def _at_that_time(pages: Sequence[HarPage], entry: object) -> HarPage | None:
 def _read(
     page: HarPage, raws: Sequence[object], place: str, lenient: bool, writer: Writer
 ) -> tuple[list[Exchange], Notes]:
-    """Return the page's entries that used the network, in file order, redirects linked to their targets, and
-    counts of guesses and skipped entries. Invalid entries are skipped with `lenient`, else raise
-    InputError."""
+    """Return the entries that used the network, in file order. Skip invalid entries if `lenient`."""
     notes = Notes()
     entries: list[Exchange] = []
     previous: float | None = None
@@ -263,9 +253,8 @@ def _move_wrong_starts(entries: Sequence[Exchange], notes: Notes) -> None:
 
 
 def _without_cached(entries: list[Exchange], raws: Sequence[Any], notes: Notes) -> list[Exchange]:
-    """Link redirects and preflights, and return the entries that used the network, not for example a cache.
-    If the root document and all redirects to it used no network, keep the root, because every page needs
-    one."""
+    """Link redirects and preflights, and drop entries that used no network. Keep a root document from the
+    cache, because every page needs one."""
     timed = any((one.at.wait or 0) > 0 for one in entries)
     answers = ((one, answered_locally(Parts(raws[one.order]), one.at, timed)) for one in entries)
     local = {one: reason for one, reason in answers if reason is not None}

@@ -63,9 +63,8 @@ def _header(
     notes: Notes,
     subject: str,
 ) -> int:
-    """Return the size of a request's or response's headers (`side`) in bytes: as HTTP/1.1 text if `listed`
-    has headers and they are `binary` (HTTP/2, HTTP/3) or `headersSize` is implausible; else `headersSize`, or
-    else `typical`, counted in `notes` as `subject`. `first_line` is the size before the listed headers."""
+    """Return the size of headers as HTTP/1.1 text, even of HTTP/2 and HTTP/3 (`binary`). `first_line` is the
+    size before the listed headers. If nothing plausible is recorded, the size is `typical`."""
     written = first_line + _written(listed) + 2
     recorded = coerce.size(side.get("headersSize"))
     # If old versions of Chrome did not see the headers, they write the size of only a status line.
@@ -91,8 +90,6 @@ def _utf8_bytes(value: object) -> int:
 
 
 def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
-    """Return the size of the request's body: the recorded size, or else Content-Length, or else the size of
-    the recorded text or form fields; 0 for GET and HEAD without recorded data."""
     recorded = coerce.size(request.get("bodySize"))
     if recorded:
         return recorded
@@ -110,8 +107,7 @@ def _request_body(request: Mapping[str, Any], sent: Pairs, method: str) -> int:
 
 
 def _body(parts: Parts, notes: Notes) -> int:
-    """Return the size of the response's body as sent: the recorded size, unless Content-Length or the size of
-    unencoded content is slightly smaller. Without a plausible recorded size, estimate the size."""
+    """Return the size of the response's body as sent, or an estimate if no plausible size is recorded."""
     length = coerce.size(coerce.header(parts.got, "content-length"))
     whole = coerce.size(parts.content.get("size"))
     empty = not whole and not parts.content.get("text")
@@ -133,8 +129,8 @@ def _body(parts: Parts, notes: Notes) -> int:
 
 
 def _guessed_body(parts: Parts, length: int | None, whole: int | None, notes: Notes) -> int:
-    """Return Content-Length (`length`), or the size of a shorter transfer, which was cancelled. Without
-    Content-Length, estimate the body's size from the transfer or content size."""
+    """Estimate the size from Content-Length (`length`), the transfer, which is shorter if it was cancelled,
+    and the unpacked content (`whole`)."""
     if parts.transferred is not None:
         headers = coerce.size(parts.response.get("headersSize")) or _written(parts.got) + 17
         if length is None or headers < parts.transferred < length:

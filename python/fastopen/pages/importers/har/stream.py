@@ -47,8 +47,7 @@ class Scanner:
         self._columns = 0
 
     def _more(self) -> None:
-        """Read the next piece of the JSON text, about as long as the text not parsed yet, and drop the parsed
-        text. Raises InputError if a single JSON value is too long or would take too much memory."""
+        """Drop the parsed text and read more. Raises InputError if a single JSON value is too long."""
         gone, kept = self._text[: self._at], self._text[self._at :]
         lines = gone.count("\n")
         self._lines += lines
@@ -204,8 +203,8 @@ class Scanner:
 
 
 def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a function that charges the memory of a parsed JSON value to the budget, and returns the value.
-    Because measuring is slow, it starts only once so much text was read that the budget could be exceeded."""
+    """Return a function that charges a JSON value's memory to the budget. Measuring is slow, so it starts
+    only once so much text was read that the budget could be exceeded."""
     enough = budget.room() // json_memory.A_CHARACTER
     measured = False
 
