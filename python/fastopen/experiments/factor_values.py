@@ -199,7 +199,6 @@ class Asked:
 
     @property
     def _compares_certificates(self) -> bool:
-        """Return True if large certificates are compared with others, and no REMEDIAL factor is requested."""
         kinds = {*self.values.get("certificates", ())}
         return len(kinds) > 1 and bool(kinds - {None, *CLASSICAL}) and not REMEDIAL & self.values.keys()
 
@@ -282,7 +281,6 @@ class Asked:
             raise self.fault(str(error), ("client", "command"), remedy) from None
 
     def _settings(self, part: Part) -> dict[str, Any]:
-        """Return the requested settings of a part of a job, by the last part of their TOML keys."""
         return {
             factor.setting: self.values[factor.name] if factor.several else self.values[factor.name][0]
             for factor in of_part(part)

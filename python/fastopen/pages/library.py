@@ -259,7 +259,6 @@ class Library:
                             self._known.setdefault(key, imported)
 
     def _walk(self) -> Iterator[Path]:
-        """Yield the page files and HARs of each folder, then the folder itself if it may be a mirror."""
         seen = set()
         for folder in self._folders:
             if not folder.is_dir():
@@ -308,7 +307,6 @@ class Library:
 
 
 def _keys(url: str) -> list[str]:
-    """Return the normalised URLs to look up: both http and https if `url` has no scheme; empty if invalid."""
     text = url.strip()
     named = "://" in text
     keys = [urls.cleaned(text if named else f"{scheme}://{text}") for scheme in ("http", "https")]

@@ -268,7 +268,6 @@ def _misplaced(resources: tuple[Resource, ...], explanation: Explanation) -> str
 
 
 def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -> Iterator[tuple[str, str]]:
-    """Yield (field, problem) for each contradiction in a resource, or between it and its initiator."""
     if body_is_empty(resource.method, resource.status) and resource.body_bytes:
         yield "body_bytes", f"a {resource.method} answered with {resource.status} has no body"
     if resource.redirect_to is not None and not 300 <= resource.status < 400:

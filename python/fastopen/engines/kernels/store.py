@@ -115,7 +115,6 @@ def _named(asked: str | None) -> Kernel:
 
 
 def _only(asked: str, names: list[str]) -> str:
-    """Return the name that equals `asked`, or the only name that begins with it. Raises MachineError."""
     if asked in names:
         return asked
     meant = [name for name in names if asked and name.startswith(asked)]

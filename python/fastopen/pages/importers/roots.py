@@ -59,7 +59,6 @@ def _first_navigated(by_start: Sequence[Exchange], titled: str | None) -> Exchan
 
 
 def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
-    """Count the exchanges that name each URL as their Referer or document."""
     named: Counter[str] = Counter()
     for one in exchanges:
         for url in {one.referer, one.document} - {None, one.url}:

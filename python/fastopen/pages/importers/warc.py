@@ -299,7 +299,6 @@ class _Unpacked(DecompressingBufferedReader):  # type: ignore[misc]  # warcio ha
 
 
 def _url_at(mapped: mmap.mmap, start: int) -> str:
-    """Return the URL of a damaged record; empty if its first bytes do not show it."""
     head = mapped[start : start + _BLOCK]
     if head.startswith(GZIP):
         head = unpacked_start(head[:_HEAD_BYTES], _HEAD_BYTES)

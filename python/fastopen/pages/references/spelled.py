@@ -59,7 +59,6 @@ def _spellings(url: str, base: str) -> list[bytes]:
 
 
 def _relative(path: str, url: str, base: str) -> list[str]:
-    """Return spellings of the path in texts at `base`; empty if `url` and `base` differ in host."""
     here = urlsplit(base)
     if here.netloc != urlsplit(url).netloc or len(path) < 2:
         return []

@@ -96,7 +96,6 @@ def _no_cookie(found: Probed, setting: int) -> Conclusion:
 
 
 def _with_cookie(found: Probed) -> Conclusion:
-    """Return the verdict on a server that got data in a SYN with a cookie."""
     conclusion = _WITH_COOKIE.get(found.data_with_cookie, _UNKNOWN)
     if found.data_with_cookie is Handling.ACCEPTED:
         saved = "But it got no answer."

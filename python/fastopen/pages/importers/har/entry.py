@@ -345,7 +345,6 @@ def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _stack_urls(stack: object) -> Iterator[str]:
-    """Yield the URL of each frame of a call stack, then of the stacks that scheduled the call."""
     seen = 0
     while isinstance(stack, dict) and seen < _MAX_STACK:
         frames = stack.get("callFrames")
