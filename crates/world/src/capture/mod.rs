@@ -23,7 +23,6 @@ use crate::network::topology::Topology;
 const FRAMES: (u64, u64) = (4096, 65_536);
 /// Number of frames that a tap keeps for `fastopen shell`, whose traffic is unknown: 32 MiB at each end.
 pub const SHELL_FRAMES: u32 = 16_384;
-/// Size of a frame in a tap, in bytes.
 const FRAME_BYTES: u64 = 2048;
 
 /// A pcapng file, and the number of packets that were dropped because buffers were full.

@@ -130,7 +130,6 @@ pub fn file(
     out
 }
 
-/// Writes a block: type and length, the content from `fill`, and the length again.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -141,13 +140,12 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(length);
 }
 
-/// Writes a timestamp: its upper 32 bits, then its lower 32 bits.
 fn stamp(out: &mut Vec<u8>, unix_ns: u64) {
     out.extend(((unix_ns >> 32) as u32).to_le_bytes());
     out.extend((unix_ns as u32).to_le_bytes());
 }
 
-/// Writes an option or a name record. Truncates its value to 65,535 bytes, because lengths have 16 bits.
+/// Truncates the value to 65,535 bytes, because lengths have 16 bits.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend(code.to_le_bytes());
@@ -160,7 +158,6 @@ fn end_of_options(out: &mut Vec<u8>) {
     out.extend([0; 4]);
 }
 
-/// Pads to a multiple of 32 bits, the alignment of blocks and options.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }

@@ -62,8 +62,7 @@ impl Drop for TcpTrace {
     }
 }
 
-/// Samples the open sockets every `interval_ns` until `stop` is woken, and returns the samples. Doubles the
-/// interval each time that there are too many samples.
+/// Samples the open sockets until `stop` is woken. Doubles the interval when there are too many samples.
 fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns: u64) -> Samples {
     let mut kept = Kept::default();
     let mut next_ns = monotonic_ns();
@@ -86,7 +85,6 @@ fn sample(sockets: &SocketTable, mut timer: Timer, stop: &Waker, mut interval_ns
     }
 }
 
-/// The samples so far, and their number.
 #[derive(Default)]
 struct Kept {
     samples: Samples,
@@ -102,7 +100,6 @@ impl Kept {
         }
     }
 
-    /// Removes the second, fourth, sixth and so on of each connection's samples.
     fn thin_out(&mut self) {
         for of_connection in self.samples.values_mut() {
             let mut number = 0;

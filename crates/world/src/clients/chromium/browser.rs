@@ -19,14 +19,12 @@ use crate::contract::{Engine, Fault};
 use crate::failure::{Blame, Failure};
 use crate::sandbox::program::{Home, PATH, path};
 
-/// Names of the browser's program. The first one that exists is started.
+/// The programs to look for, in this order.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// Maximum time for the browser to start and answer its first call, in nanoseconds.
 const START_TIMEOUT_NS: u64 = 120_000_000_000;
-/// Timeout of a call over the `DevTools` protocol, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// The browser's flags. Flags without a comment prevent the browser's own requests, updates and windows.
+/// Flags without a comment prevent the browser's own requests, updates and windows.
 const FLAGS: [&str; 31] = [
     "--headless",
     "--remote-debugging-pipe", // the driver needs no socket in the client's namespace
@@ -78,9 +76,7 @@ const EARLY_DATA: &str = "--enable-features=EnableTLS13EarlyData";
 /// A running browser. Dropping it ends all its processes and removes its folder.
 pub(super) struct Browser {
     child: Child,
-    /// The pipes that carry the `DevTools` protocol.
     pub(super) pipe: Pipe,
-    /// Intercepts the browser's connections, and reports them.
     pub(super) watch: Watch,
     /// Name and version of the browser.
     pub(super) product: String,
@@ -96,7 +92,6 @@ pub(super) struct Tab {
 }
 
 impl Browser {
-    /// Starts a browser that trusts the certificate authority of the emulated origins.
     pub(super) fn start(loading: &Loading) -> Result<Self, Failure> {
         let program = find().ok_or_else(|| Failure {
             fault: Fault::Machine,
@@ -160,7 +155,7 @@ impl Browser {
         self.call(Some(tab), "Network.clearBrowserCache", &json!({})).map(drop)
     }
 
-    /// Calls a method of a tab, or of the browser itself, and returns the result.
+    /// Calls a method of a tab, or of the browser itself if `tab` is None.
     pub(super) fn call(
         &mut self,
         tab: Option<&Tab>,
@@ -171,25 +166,22 @@ impl Browser {
         self.pipe.call(tab.map(|tab| tab.session.as_str()), method, params, until_ns)
     }
 
-    /// Calls a method of the browser itself, and returns the string under `key` in its result.
     fn call_for(&mut self, method: &str, params: &Value, key: &str) -> Result<String, PipeError> {
         let answer = self.call(None, method, params)?;
         Ok(answer[key].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Returns a screenshot of a tab: a PNG in base64.
+    /// Returns a PNG in base64.
     pub(super) fn screenshot(&mut self, tab: &Tab) -> Result<String, PipeError> {
         let answer = self.call(Some(tab), "Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer["data"].as_str().filter(|data| !data.is_empty());
         data.map(str::to_owned).ok_or_else(|| PipeError::Refused("the browser returned no picture".into()))
     }
 
-    /// Closes a tab. Its context stays open.
     pub(super) fn close_tab(&mut self, tab: &Tab) -> Result<(), PipeError> {
         self.call(None, "Target.closeTarget", &json!({"targetId": tab.target})).map(drop)
     }
 
-    /// Closes a context with its tabs and connections.
     pub(super) fn close(&mut self, context: &Context) -> Result<(), PipeError> {
         let context = json!({"browserContextId": context.0});
         self.call(None, "Target.disposeBrowserContext", &context).map(drop)
@@ -212,8 +204,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the flag that makes the browser use QUIC for exactly the origins with HTTP/3, without waiting for
-/// `Alt-Svc`; without such origins, the flag that disables QUIC.
+/// Makes the browser use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();
@@ -231,8 +222,7 @@ fn quic(loading: &Loading) -> String {
     }
 }
 
-/// Returns the command that starts the browser. A shell first moves the pipes to the file descriptors 3
-/// (calls) and 4 (results), as `--remote-debugging-pipe` expects.
+/// Uses a shell to move the pipes to the descriptors 3 and 4, as `--remote-debugging-pipe` expects.
 fn command(program: &Path, home: &Home, loading: &Loading) -> std::io::Result<Command> {
     // The handler of SECCOMP_RET_TRAP compares the system call's number with the register that held it.
     // User-Mode Linux does not restore this register (syscall_rollback), so renderers with a filter crash.

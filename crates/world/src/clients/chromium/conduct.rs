@@ -18,20 +18,18 @@ pub(super) struct Conduct {
     page: Option<(String, String)>,
     requests: usize,
     most_requests: usize,
-    /// The number of dialogs that were accepted.
     pub(super) dialogs: u64,
     /// The time of the next liveness check.
     pub(super) due_ns: u64,
 }
 
 impl Conduct {
-    /// Creates the state for a page with this number of resources, before its first request.
     pub(super) fn new(resources: usize) -> Self {
         let due_ns = monotonic_ns() + PERIOD_NS;
         Self { page: None, requests: 0, most_requests: resources + UNKNOWN_REQUESTS, dialogs: 0, due_ns }
     }
 
-    /// Handles an event of the page's tab: accepts a dialog, and fails if the page breaks a limit.
+    /// Accepts dialogs, and fails if the page breaks a limit.
     pub(super) fn handle(
         &mut self,
         event: &Event,
@@ -76,8 +74,7 @@ impl Conduct {
         Ok(())
     }
 
-    /// Starts a liveness check: asks the page to evaluate an expression. Fails if the page has not answered
-    /// the previous check, or the browser has ended.
+    /// Starts a liveness check. Fails if the page has not answered the previous one.
     pub(super) fn check_liveness(&mut self, browser: &mut Browser, tab: &Tab) -> Result<(), PipeError> {
         if browser.pipe.awaited.is_some() {
             let seconds = PERIOD_NS / 1_000_000_000;

@@ -15,12 +15,10 @@ const QUALITY: u32 = 70;
 const BUDGET: usize = 4 << 20;
 /// Time without a new picture after which a loaded page counts as drawn, in nanoseconds.
 const STILL_NS: u64 = 300_000_000;
-/// Maximum wait until the page is drawn, in nanoseconds.
 const DRAWING_TIMEOUT_NS: u64 = 2_000_000_000;
 
-/// The pictures of one load.
 pub(super) struct Film {
-    /// The time of each picture, in nanoseconds of the monotonic clock, and its JPEG in base64.
+    /// The time of each picture in nanoseconds of the monotonic clock, and its JPEG in base64.
     pictures: Vec<(u64, String)>,
     bytes: usize,
     dropped: u64,
@@ -33,8 +31,7 @@ impl Film {
         Ok(Self { pictures: Vec::new(), bytes: 0, dropped: 0 })
     }
 
-    /// If the event contains a picture, acknowledges it, so that the browser sends the next one. Keeps the
-    /// picture if it fits into the budget.
+    /// Acknowledges a picture, so that the browser sends the next one. Keeps it if it fits into the budget.
     pub(super) fn handle(
         &mut self,
         event: &mut Event,

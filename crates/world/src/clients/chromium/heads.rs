@@ -21,19 +21,15 @@ use super::{is_local, uses_cache};
 use crate::clients::Loading;
 use crate::engine;
 
-/// Size in bytes of the smallest `Cookie` field that can be added: a cookie of one byte.
 const COOKIE_MIN: usize = "Cookie: .\r\n".len();
 /// Fields whose values can be shortened if the browser's own header section is too long.
 const SPARE: [&str; 2] = ["User-Agent", "Accept"];
 /// Fields that the network stack adds to a paused request.
 const ADDED: &str = "Accept-Encoding: gzip, deflate\r\nAccept-Language: en-US,en;q=0.9\r\n";
-/// Further fields that the network stack adds to a request while the cache is disabled.
 const ADDED_WITHOUT_CACHE: &str = "Pragma: no-cache\r\nCache-Control: no-cache\r\n";
 /// Encodings that the network stack adds to `Accept-Encoding` for potentially trustworthy origins.
 const ADDED_TO_TRUSTWORTHY: &str = ", br, zstd";
-/// Further fields that the network stack adds to a request over HTTP/1.
 const ADDED_BY_HTTP1: &str = "Connection: keep-alive\r\n";
-/// Further fields that the network stack adds to a request over HTTP/2 or HTTP/3.
 const ADDED_BY_HTTP2: &str = "priority: u=1, i\r\n";
 
 /// Continues the paused requests of one load, with headers of the sizes that the page specifies.
@@ -53,9 +49,8 @@ impl<'a> RequestHeads<'a> {
         Self { loading, resources, next_ns: 0, documents, client_hints: 0 }
     }
 
-    /// Waits until the next request may continue. Otherwise simultaneous requests would reach the network
-    /// stack at once, and chance would decide if a request on an open connection or the SYN of a new
-    /// connection is sent first.
+    /// Keeps requests apart, because otherwise chance would decide if a request on an open connection or the
+    /// SYN of a new connection is sent first.
     fn wait_for_turn(&mut self) {
         let now_ns = monotonic_ns();
         let wait_ns = self.next_ns.saturating_sub(now_ns);
@@ -65,8 +60,7 @@ impl<'a> RequestHeads<'a> {
         self.next_ns = now_ns + wait_ns + engine::request_spacing(self.loading.engine).as_nanos() as u64;
     }
 
-    /// If the event is a paused request, waits until it may continue, and returns the parameters of
-    /// `Fetch.continueRequest`. Returns None for any other event.
+    /// Returns the parameters of `Fetch.continueRequest` for a paused request; None for other events.
     pub(super) fn continued(&mut self, event: &Event) -> Option<Value> {
         if event.method != "Fetch.requestPaused" {
             return None;
@@ -86,8 +80,7 @@ impl<'a> RequestHeads<'a> {
         Some(answer)
     }
 
-    /// Returns the request's fields, padded so that the header section has the size that the page specifies
-    /// for resource `number`: on the wire with HTTP/1, before compression with HTTP/2 and HTTP/3.
+    /// Pads the fields to the header size that the page specifies, before compression by HTTP/2 and HTTP/3.
     fn filled(&mut self, number: usize, paused: &Value, mut fields: Vec<Field>) -> Vec<Field> {
         let resource = &self.loading.job.page.resources[number];
         let added = self.added_bytes(number, paused, &fields);
@@ -137,7 +130,7 @@ impl<'a> RequestHeads<'a> {
     }
 }
 
-/// The URLs of the page's document and of its frames' documents that were requested so far.
+/// The URLs of the documents that were requested so far.
 #[derive(Debug, Default)]
 struct Documents {
     page: String,
@@ -212,7 +205,7 @@ fn site_of(url: &str, asker: &str) -> &'static str {
     }
 }
 
-/// Returns the host of an absolute URL without normalizing it. The URL must not contain user information.
+/// Expects an absolute URL without user information.
 fn host_of(url: &str) -> &str {
     let authority =
         url.split("//").nth(1).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default();
@@ -222,8 +215,7 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// Returns true if a URL is potentially trustworthy (W3C Secure Contexts): it uses TLS, or a host on this
-/// machine. Browsers add further fields to requests for such URLs.
+/// Returns true if a URL is potentially trustworthy (W3C Secure Contexts).
 fn is_trustworthy(url: &str) -> bool {
     let host = host_of(url);
     let loopback = host == "[::1]" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
@@ -246,9 +238,8 @@ fn line_bytes((name, value): &Field) -> usize {
     name.len() + value.len() + ": \r\n".len()
 }
 
-/// Returns the value of a `Cookie` field with this length in bytes. Its crumbs have 32, 64, 128 and more
-/// bytes with their separator, like the lines of [`fastopen_replay::header::fill`], so that two requests have
-/// most crumbs in common.
+/// Returns a cookie of `len` bytes. Its parts have lengths of powers of two, so that two requests have most
+/// parts in common.
 fn cookie(len: usize) -> String {
     let (mut rest, mut crumbs) = (len, String::new());
     for power in fastopen_replay::header::FILLER_POWERS.rev() {

@@ -42,38 +42,32 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 pub struct Chromium {
     /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
-    /// The earlier visit that the next load continues; None if there was no visit.
     visited: Option<Visited>,
 }
 
-/// A browser that has loaded the page, and the browser context with its cache and session tickets.
+/// An earlier visit. Its context has the cache and session tickets.
 struct Visited {
     browser: Browser,
     context: Context,
-    /// The reason why the visit failed; None if it succeeded.
     error: Option<PipeError>,
 }
 
-/// Returns true if the HTTP cache is enabled. A repeat view needs it in both loads, and pages with recorded
-/// bodies rely on it, for example to preload. Otherwise there is no cache, because synthetic pages must
-/// repeat requests that were recorded twice.
+/// A repeat view needs the cache, and pages with recorded bodies rely on it. Other loads must not have one,
+/// because synthetic pages must repeat requests that were recorded twice.
 fn uses_cache(job: &Job) -> bool {
     job.client.view == View::Repeat || job.origins.bodies == Bodies::Recorded
 }
 
-/// Returns true if the browser's requests must have the header sizes that the page specifies.
 fn pads_heads(job: &Job) -> bool {
     job.client.request_heads == contract::RequestHeads::Recorded
 }
 
-/// Opens a tab for a load in this context.
 fn open_tab(browser: &mut Browser, context: &Context, loading: &Loading) -> Result<Tab, PipeError> {
     let job = loading.job;
     browser.open_tab(context, uses_cache(job), pads_heads(job), script(loading).as_deref())
 }
 
-/// Returns the script that runs before the page's scripts. It fixes their clock and random numbers if the job
-/// requests that, and contains the code that synthetic bodies call. None if neither is needed.
+/// Returns the script to run before the page's own scripts; None if none is needed.
 fn script(loading: &Loading) -> Option<String> {
     let recorded = json!(loading.recorded_date.unwrap_or_default()).to_string();
     let fixed = loading.job.client.fixed_scripts.then(|| FIXED_SCRIPTS.replacen("RECORDED", &recorded, 1));
@@ -83,7 +77,7 @@ fn script(loading: &Loading) -> Option<String> {
 }
 
 impl Chromium {
-    /// Opens a tab in a new context, in the browser of the last load if it still works, else in a new one.
+    /// Uses the browser of the last load if it still works.
     fn open(&mut self, loading: &Loading) -> Result<(Browser, Context, Tab), Failure> {
         let open = |browser: &mut Browser| {
             let context = browser.create_context()?;
@@ -102,7 +96,7 @@ impl Chromium {
 }
 
 impl UserAgent for Chromium {
-    /// Loads the page, and leaves the connections open. The next load uses the cache and session tickets.
+    /// Leaves the connections open, and the cache and session tickets for the next load.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         let (mut browser, context, tab) = self.open(loading)?;
         engine::begin_load(loading.engine, loading.job.start_phase_us);
@@ -117,7 +111,6 @@ impl UserAgent for Chromium {
         Ok(())
     }
 
-    /// Loads the page in the context of the earlier visit if there was one, else in a new one.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let settings = &loading.job.client;
         let (mut browser, context, tab) = match self.visited.take() {
@@ -199,9 +192,8 @@ fn resolver_rules(loading: &Loading) -> String {
     rules.collect::<Vec<_>>().join(",")
 }
 
-/// Navigates to the page, and handles the tab's events. Returns when the page is loaded and either the
-/// expected requests have ended, or no request has been in flight for a while. With recorded bodies, returns
-/// at most `SETTLE_NS` after the load event. Fails at the load's timeout.
+/// Loads the page. Returns when all expected requests have ended or none has been in flight for a while; with
+/// recorded bodies, at most `SETTLE_NS` after the load event. Fails at the load's timeout.
 fn follow(
     browser: &mut Browser,
     tab: &Tab,
@@ -262,7 +254,6 @@ fn url_of(loading: &Loading, number: usize) -> String {
     loading.job.page.resources[number].url.rewritten(rewrite)
 }
 
-/// The browser's measurements of a completed navigation.
 struct Navigation {
     /// Start of the navigation on the monotonic clock.
     start_ns: u64,
@@ -302,8 +293,7 @@ impl Navigation {
         Ok(Self { start_ns: nanoseconds(start.ok_or_else(missing)?), metrics })
     }
 
-    /// Returns the time from the navigation's start to the end of the load event, in nanoseconds. Adds the
-    /// processing time before the event if the page is synthetic, because its scripts do not spend this time.
+    /// Adds a synthetic page's processing time before the load event, because its scripts do not spend it.
     fn plt_ns(&self, loading: &Loading) -> u64 {
         let processing = loading.synthetic_page.map_or(0, |_| {
             (loading.job.page.load_event_processing_us as f64 * 1000.0 * loading.policy.processing_scale)
@@ -318,7 +308,6 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1000
 }
 
-/// Converts a time of the `DevTools` protocol to nanoseconds; None if it is missing or not positive.
 fn at_ns(value: &Value) -> Option<u64> {
     value.as_f64().filter(|seconds| *seconds > 0.0).map(nanoseconds)
 }

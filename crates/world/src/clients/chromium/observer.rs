@@ -38,14 +38,12 @@ impl Resources {
 /// Errors of requests to hosts outside the page. The second occurs if the browser considers itself offline.
 const UNKNOWN_HOST: [&str; 2] = ["net::ERR_NAME_NOT_RESOLVED", "net::ERR_INTERNET_DISCONNECTED"];
 
-/// The requests and the state of one page load, collected from the browser's events.
 pub(super) struct LoadObserver<'a> {
     loading: &'a Loading<'a>,
     resources: Resources,
-    /// For each resource, true if its request is still expected. None with recorded bodies, whose requests
-    /// are not known before the load.
+    /// For each resource, true if its request is still to come; None with recorded bodies.
     expected: Option<Vec<bool>>,
-    /// The requests in flight, by `requestId`.
+    /// By `requestId`.
     in_flight: BTreeMap<String, ObservedRequest>,
     done: Vec<ObservedRequest>,
     frame: Option<String>,
@@ -68,7 +66,6 @@ struct ObservedRequest {
     sent_ns: Option<u64>,
     first_byte_ns: Option<u64>,
     end_ns: Option<u64>,
-    /// Status code of the response, as the page sees it.
     status: Option<u16>,
     from_cache: bool,
     error: Option<String>,
@@ -82,7 +79,6 @@ impl<'a> LoadObserver<'a> {
         Self { loading, resources, expected, in_flight, done, frame: None, loaded: false }
     }
 
-    /// Returns true after the load event if no request is in flight. Expected requests may begin later.
     pub(super) fn is_idle(&self) -> bool {
         self.loaded && self.in_flight.is_empty()
     }
@@ -91,7 +87,6 @@ impl<'a> LoadObserver<'a> {
         self.loaded
     }
 
-    /// Returns true after the load event if all expected requests have ended; false if these are unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.is_idle() && self.expected.as_ref().is_some_and(|expected| !expected.contains(&true))
     }
@@ -105,7 +100,6 @@ impl<'a> LoadObserver<'a> {
         timers.max().unwrap_or(0)
     }
 
-    /// Returns the reason why the load is not complete at its timeout.
     pub(super) fn timeout_reason(&self) -> String {
         let url = |observed: &ObservedRequest| {
             observed.resource.map(|number| self.loading.job.page.resources[number].url.to_string())
@@ -119,7 +113,7 @@ impl<'a> LoadObserver<'a> {
         format!("{what} within the time limit{waits}")
     }
 
-    /// Updates the state with an event. Fails if the event reports that the page crashed.
+    /// Fails if the event reports that the page crashed.
     pub(super) fn handle(&mut self, event: &Event) -> Result<(), PipeError> {
         let params = &event.params;
         let id = || params["requestId"].as_str().unwrap_or_default().to_owned();
@@ -270,8 +264,7 @@ impl<'a> LoadObserver<'a> {
     }
 }
 
-/// Returns the index of the origins' record of a request that the browser sent at `sent_ns`; None if no
-/// record without the browser's times matches. Prefers the first record of a request that arrived after
+/// Returns the index of a matching record without the browser's times. Prefers requests that arrived after
 /// `sent_ns`, because the browser may have repeated the request.
 fn seen_at_origins(
     requests: &[RequestRecord],
@@ -284,13 +277,11 @@ fn seen_at_origins(
 }
 
 impl ObservedRequest {
-    /// Returns true if the browser reported the whole response.
     fn is_whole(&self) -> bool {
         self.end_ns.is_some() && self.error.is_none() && self.status.is_some()
     }
 
-    /// Reads the status, cache and times of a response. `Network.ResourceTiming` has milliseconds since
-    /// `requestTime`, which is in seconds.
+    /// Reads a response. Its times are in milliseconds since `requestTime`, which is in seconds.
     fn response_received(&mut self, response: &Value) {
         self.status = response["status"].as_u64().and_then(|status| status.try_into().ok());
         self.from_cache |= response["fromDiskCache"] == true;
@@ -310,12 +301,11 @@ impl ObservedRequest {
     }
 }
 
-/// The error of a request that the browser redirected from http to https. In virtual time, the browser
-/// ignores its preload list, because the list is too old ([`crate::engine::begin_job`]).
+/// In virtual time, the browser ignores its preload list as too old ([`crate::engine::begin_job`]).
 const UPGRADED: &str = "Chromium requests the host only over https, because its HSTS preload list has it; \
      use --engine virtual";
 
-/// Returns the reason of a `Network.loadingFailed` event: the network's error, and any CORS error.
+/// Returns the reason of a `Network.loadingFailed` event.
 fn failure(params: &Value) -> String {
     let of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let error = of(&params["errorText"]).unwrap_or_else(|| "failed".to_owned());

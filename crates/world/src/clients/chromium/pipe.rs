@@ -10,7 +10,6 @@ use fastopen_netns::clock::monotonic_ns;
 use fastopen_netns::poll::wait_readable;
 use serde_json::{Value, json};
 
-/// The two pipes to and from a browser.
 pub(super) struct Pipe {
     to: ChildStdin,
     from: ChildStdout,
@@ -19,11 +18,10 @@ pub(super) struct Pipe {
     scanned: usize,
     calls: u64,
     events: VecDeque<Event>,
-    /// ID of the call of a liveness check that the page has not answered yet; None if there is none.
+    /// ID of the liveness check that the page has not answered yet.
     pub(super) awaited: Option<u64>,
 }
 
-/// An event of the `DevTools` protocol.
 #[derive(Debug)]
 pub(super) struct Event {
     /// Name of the event, such as `Page.loadEventFired`.
@@ -33,17 +31,14 @@ pub(super) struct Event {
     pub(super) session: Option<String>,
 }
 
-/// The reason why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PipeError {
     #[error("the browser has ended")]
     Ended,
     #[error("the browser did not answer within the time limit")]
     TimedOut,
-    /// The browser reported an error.
     #[error("{0}")]
     Refused(String),
-    /// Reading, writing or parsing failed.
     #[error("talking to the browser: {0}")]
     Broken(#[from] io::Error),
 }
@@ -53,7 +48,7 @@ impl Pipe {
         Self { to, from, read: Vec::new(), scanned: 0, calls: 0, events: VecDeque::new(), awaited: None }
     }
 
-    /// Calls a method of the browser or of the tab `session`, and waits for the result until `until_ns`.
+    /// Calls a method of the tab `session`, or of the browser itself if it is None, and waits for the result.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -75,7 +70,7 @@ impl Pipe {
         }
     }
 
-    /// Calls a method without waiting for its result, and returns the ID of the call.
+    /// Returns the ID of the call without waiting for its result.
     pub(super) fn send(
         &mut self,
         session: Option<&str>,
@@ -96,7 +91,7 @@ impl Pipe {
         Ok(self.calls)
     }
 
-    /// Returns the next event. Fails with [`PipeError::TimedOut`] if there is no event until `until_ns`.
+    /// Fails with [`PipeError::TimedOut`] if there is no event until `until_ns`.
     pub(super) fn event(&mut self, until_ns: u64) -> Result<Event, PipeError> {
         loop {
             if let Some(event) = self.events.pop_front() {
