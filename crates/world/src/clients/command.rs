@@ -17,11 +17,10 @@ use crate::sandbox::program::{Home, how_ended};
 /// A client that runs the command line `client.command` of the job.
 #[derive(Default)]
 pub struct CommandLine {
-    /// The folder of the earlier visit, which the next load uses; None if there was no visit.
+    /// The folder of an earlier visit, which the next load uses.
     visited: Option<Home>,
 }
 
-/// A run of the command that has ended or timed out.
 struct Run {
     child: Child,
     watch: Watch,
@@ -33,7 +32,6 @@ struct Run {
 }
 
 impl Run {
-    /// Ends the command and its children.
     fn end(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -41,7 +39,6 @@ impl Run {
     }
 }
 
-/// Runs the command until it ends or the load times out.
 fn run(loading: &Loading, home: &Home) -> Result<Run, Failure> {
     let settings = &loading.job.client;
     let words = settings.command.as_deref().unwrap_or_default();
@@ -75,7 +72,7 @@ fn new_home() -> Result<Home, Failure> {
 }
 
 impl UserAgent for CommandLine {
-    /// Runs the command. The next load uses the same folder, with the TLS sessions that the command stored.
+    /// Keeps the folder, in which the command may store TLS sessions, for the next load.
     fn visit(&mut self, loading: &Loading) -> Result<(), Failure> {
         self.visited = None;
         let home = new_home()?;
@@ -86,7 +83,7 @@ impl UserAgent for CommandLine {
         unfinished.map_or(Ok(()), Err).blame(Fault::World, "the earlier visit")
     }
 
-    /// Runs the command. The page load time is the time from the execution of its program to its exit.
+    /// The page load time is the time from the execution of the command's program to its exit.
     fn load(&mut self, loading: &Loading, after: &mut dyn FnMut()) -> Result<Loaded, Failure> {
         let home = self.visited.take().map_or_else(new_home, Ok)?;
         let run = run(loading, &home)?;

@@ -14,7 +14,6 @@ use crate::contract::{Cached, ConnectionRecord, LookupRecord, QuicRecord, Reques
 
 /// The status code with which origins answer requests that match no resource of the page.
 const NOT_FOUND: u16 = 404;
-/// The status code with which origins confirm a cached response (RFC 9110 section 15.4.5).
 const NOT_MODIFIED: u16 = 304;
 
 /// Returns the results of a load that began at `start_ns`, from the origins' log and the connections that
@@ -60,8 +59,7 @@ pub fn loaded(
     }
 }
 
-/// Returns the lookups of an external client, computed from the resolver's log: the times at which the client
-/// sent its first query for each name and received the first answer.
+/// Computes an external client's lookups from the resolver's log and the delays of the link.
 fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     let Some(resolver) = &loading.resolver else { return Vec::new() };
     let (up_ns, down_ns) = loading.link.delays_ns(resolver.address.ip());
@@ -82,7 +80,6 @@ fn lookups(loading: &Loading, start_ns: u64) -> Vec<LookupRecord> {
     lookups
 }
 
-/// The records of a load's connections, and their indices by four-tuple.
 struct ConnectionRecords {
     start_ns: u64,
     records: Vec<ConnectionRecord>,
@@ -168,9 +165,8 @@ impl ConnectionRecords {
         });
     }
 
-    /// Converts the origin's record of a TLS handshake. The client finished when it sent the message that
-    /// ended the handshake at the origin. If that message has not arrived, the client finished no earlier
-    /// than when the origin's response to the early data arrived.
+    /// A client finishes the handshake when it sends the last message. If this has not arrived, the client
+    /// finished no earlier than when the origin's response to the early data arrived.
     fn session(&self, handshake: &TlsHandshake, (up_ns, down_ns): (u64, u64)) -> TlsRecord {
         let at_ns = handshake.at_ns;
         let complete = handshake.handshake.complete;
@@ -187,7 +183,7 @@ impl ConnectionRecords {
         at_ns.saturating_sub(self.start_ns)
     }
 
-    /// Counts a request on its connection. Returns true if the request is the first of a known connection.
+    /// Returns true if the request is the first of a known connection.
     fn count_request(&mut self, four_tuple: FourTuple) -> bool {
         let Some(connection) = self.numbers.get(&four_tuple).map(|id| &mut self.records[*id]) else {
             return false;

@@ -30,7 +30,6 @@ use crate::clients::Resolver;
 use crate::clients::tls::connect;
 use crate::contract::{LOOKUP_TIMEOUT, NameLookup};
 
-/// Maximum number of queries for a name.
 const QUERIES_MAX: u16 = 2;
 /// Maximum size in bytes of an answer to a query without EDNS (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
@@ -41,7 +40,6 @@ pub(super) struct Lookup {
     pub(super) asked_ns: u64,
     pub(super) answered_ns: u64,
     pub(super) queries: usize,
-    /// The address, or the reason why there is none.
     pub(super) outcome: Result<IpAddr, String>,
 }
 
@@ -53,7 +51,7 @@ pub(super) async fn look_up(resolver: SocketAddr, host: String, number: u16) -> 
 }
 
 impl Lookup {
-    /// Creates a lookup that ends now. `outcome` is `Ok(None)` if the lookup timed out.
+    /// `outcome` is `Ok(None)` if the lookup timed out.
     fn ended(host: String, asked_ns: u64, queries: usize, outcome: io::Result<Option<Answer>>) -> Self {
         let outcome = match outcome {
             Ok(Some(Answer::Address(address))) => Ok(address),
@@ -103,11 +101,10 @@ async fn answer(socket: &UdpSocket, number: u16) -> io::Result<Answer> {
     }
 }
 
-/// A host to look up, sent to a running [`Stream`].
 pub(super) struct Question {
     pub(super) host: String,
     pub(super) number: u16,
-    /// The time at which the lookup began, in nanoseconds of the monotonic clock.
+    /// The time at which the lookup began, on the monotonic clock.
     pub(super) asked_ns: u64,
 }
 
@@ -119,7 +116,6 @@ pub(super) struct Stream {
     pub(super) reports: UnboundedSender<Report>,
 }
 
-/// A question without an answer so far.
 struct Pending {
     host: String,
     asked_ns: u64,
@@ -138,12 +134,11 @@ impl Drop for Exchange {
     }
 }
 
-/// The message ID and the answer of a query, or the error that ended the connection to the resolver. Tasks
-/// send these values to [`Stream`].
+/// The message ID and the answer of a query, or the error that ended the connection to the resolver.
 type Answered = io::Result<(u16, Answer)>;
 
 impl Stream {
-    /// Sends all questions over one connection, until their channel is closed or the connection fails.
+    /// Returns when the channel of questions is closed or the connection has failed.
     pub(super) async fn run(self, questions: UnboundedReceiver<Question>) {
         let mut pending = BTreeMap::new();
         if let Err(error) = self.try_run(questions, &mut pending).await {
@@ -202,7 +197,7 @@ impl Stream {
         }
     }
 
-    /// Opens the connection. Performs the TLS handshake, unless the first query is sent as early data.
+    /// Performs the TLS handshake, unless the first query is sent as early data.
     async fn open(&self) -> io::Result<Box<dyn Duplex>> {
         let Resolver { address, tls, .. } = &self.resolver;
         let (socket, opened) = open(*address, None, self.fastopen, &self.sockets).await?;
@@ -232,7 +227,7 @@ impl Pending {
     }
 }
 
-/// The sending half of the connection to the resolver. The variant is the format of the queries.
+/// The sending half of the connection to the resolver.
 enum Queries {
     /// DNS messages, each preceded by its length, over TCP or TLS. They ask for addresses of this IP version.
     Messages(WriteHalf<Box<dyn Duplex>>, Version),
@@ -240,7 +235,7 @@ enum Queries {
 }
 
 impl Queries {
-    /// Creates the sender of DNS messages over `stream`, and a task that passes their answers to `answers`.
+    /// Starts a task that reads the answers, and sends them to `answers`.
     fn over(stream: Box<dyn Duplex>, version: Version, answers: UnboundedSender<Answered>) -> Self {
         let (mut from, to) = tokio::io::split(stream);
         tokio::spawn(async move {
@@ -259,7 +254,6 @@ impl Queries {
         Self::Messages(to, version)
     }
 
-    /// Sends a query for the address of `host` with the ID `number`. Returns the HTTP/2 exchange, if any.
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Option<Exchange>> {
         match self {
             Self::Messages(to, version) => {
@@ -270,12 +264,10 @@ impl Queries {
     }
 }
 
-/// An HTTP/2 connection to the resolver.
 struct Https {
     resolver: SocketAddr,
     sender: SendRequest<Bytes>,
-    /// The task that sends and receives frames. It starts with the first request, so that the connection
-    /// preface is in the same packet.
+    /// Exchanges frames. Starts with the first request, so that one packet has it and the connection preface.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     answers: UnboundedSender<Answered>,
 }
@@ -301,8 +293,7 @@ impl Https {
         Ok(Self { resolver, sender, driver: Some(Box::pin(driver)), answers })
     }
 
-    /// Sends a request on a new stream. The answer is reported with `number`. Every query has the message ID
-    /// 0, so that caches recognise equal queries (RFC 8484 section 4.1).
+    /// Every query has the message ID 0, so that caches recognise equal queries (RFC 8484 section 4.1).
     async fn send(&mut self, number: u16, host: &str) -> io::Result<Exchange> {
         let request = https_request(self.resolver, &query(0, host, Version::of(self.resolver.ip()))?)?;
         poll_fn(|context| self.sender.poll_ready(context)).await.map_err(io::Error::other)?;
@@ -322,7 +313,6 @@ impl Https {
     }
 }
 
-/// Returns the answer in a response; `Answer::Failed` if the response has none or its status is not success.
 async fn answer_in(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, body) = response.await?.into_parts();
     let message = receive(body, MESSAGE_BYTES_MAX).await?.filter(|_| head.status.is_success());

@@ -68,7 +68,7 @@ impl UserAgent for Loader {
     }
 }
 
-/// Loads the page, calls `after`, and then closes all connections with a reset.
+/// Calls `after` before it closes all connections with a reset.
 fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     let runtime = Runtime::new()?;
     let sockets = Arc::new(SocketTable::default());
@@ -126,7 +126,6 @@ fn load(loading: &Loading, after: &mut dyn FnMut()) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
-/// The address of an origin, its use of TLS, and its version of HTTP.
 #[derive(Clone, Copy)]
 struct Endpoint {
     address: SocketAddr,
@@ -134,25 +133,22 @@ struct Endpoint {
     version: HttpVersion,
 }
 
-/// The channel to the task of each open connection.
 type Senders = BTreeMap<ConnectionId, UnboundedSender<QueuedRequest>>;
 
-/// The state of a host's lookup.
 enum LookupState {
-    /// The resolver was queried, and these connections wait for the answer.
+    /// These connections wait for the resolver's answer.
     Asked(Vec<Waiting>),
     Known(IpAddr),
     Failed,
 }
 
-/// The connection to the resolver, and the channel to its task.
 struct ResolverStream {
     questions: UnboundedSender<Question>,
     record: ConnectionRecord,
     four_tuple: Option<FourTuple>,
 }
 
-/// A connection that waits for its host's address, and the receiver of its requests.
+/// A connection that waits for its host's address.
 struct Waiting {
     id: ConnectionId,
     origin: usize,
@@ -162,9 +158,8 @@ struct Waiting {
 
 struct PageLoad {
     scheduler: Scheduler,
-    /// The endpoint of each origin, indexed by the scheduler's numbers.
+    /// Indexed by the scheduler's numbers of origins.
     origins: Vec<Endpoint>,
-    /// The request for each resource.
     requests: Vec<Request<SizedBody>>,
     fastopen: bool,
     tls: Option<Arc<ClientConfig>>,
@@ -173,11 +168,11 @@ struct PageLoad {
     first_port: Option<u16>,
     /// The resolver to query; None if all addresses are known.
     resolver: Option<Resolver>,
-    /// The connection to the resolver, opened for the first question.
+    /// Opened for the first question.
     stream: Option<ResolverStream>,
-    /// The state of each lookup, by host name.
+    /// By host name.
     addresses: BTreeMap<String, LookupState>,
-    /// One lookup for each name, in the order in which they began.
+    /// In the order in which the lookups began.
     lookups: Vec<LookupRecord>,
     timeout_ns: u64,
     start_ns: u64,
@@ -188,14 +183,12 @@ struct PageLoad {
     connecting: BTreeMap<ConnectionId, AbortHandle>,
     records: Vec<RequestRecord>,
     connections: Vec<ConnectionRecord>,
-    /// The four-tuple of each connection; None until the connection has one.
     four_tuples: Vec<Option<FourTuple>>,
     connection_error: Option<String>,
 }
 
 impl PageLoad {
-    /// Loads the page. Returns the results, and the channels to the tasks of connections that are still open.
-    /// Dropping a channel closes its connection.
+    /// Returns the senders of connections that are still open. Dropping a sender closes its connection.
     async fn run(mut self, mut reports: UnboundedReceiver<Report>, mut alarm: Alarm) -> (Loaded, Senders) {
         let deadline = self.start_ns + self.timeout_ns;
         self.scheduler.handle(0, Event::Start);
@@ -287,9 +280,8 @@ impl PageLoad {
         };
     }
 
-    /// Performs the scheduler's actions in their order. Between a request and the opening of a connection,
-    /// lets all tasks run: a task needs a few polls to send its request, and the SYN would overtake the
-    /// request.
+    /// Lets all tasks run between a request and the opening of a connection. Otherwise the SYN would overtake
+    /// the request, because a task needs a few polls to send its request.
     async fn perform_actions(&mut self) {
         let mut sending = false;
         while let Some(action) = self.scheduler.next_action() {
@@ -335,8 +327,7 @@ impl PageLoad {
         self.begin(Waiting { id, origin, version, requests });
     }
 
-    /// Opens a connection if its host's address is known. Otherwise makes the connection wait for the lookup
-    /// of its host, and starts the lookup if necessary.
+    /// Opens a connection, or makes it wait for the lookup of its host.
     fn begin(&mut self, connection: Waiting) {
         let server = &self.scheduler.origins()[connection.origin];
         if self.resolver.is_none() || !is_name(&server.host) {
@@ -361,7 +352,6 @@ impl PageLoad {
         }
     }
 
-    /// Asks the resolver for the address of a host, over UDP or over the only connection to the resolver.
     fn ask(&mut self, host: String, number: u16) {
         let reports = self.reports.clone();
         let Some(resolver) = self.resolver.clone() else { return };
@@ -411,7 +401,6 @@ impl PageLoad {
         }
     }
 
-    /// Fails all unfinished lookups, because the connection to the resolver has failed.
     fn resolver_failed(&mut self, error: &io::Error) {
         let is_asked = |state: &LookupState| matches!(state, LookupState::Asked(_));
         let asked: Vec<_> = self.addresses.iter().filter(|(_, address)| is_asked(address)).collect();
@@ -424,7 +413,7 @@ impl PageLoad {
         }
     }
 
-    /// Records a lookup that has ended, and begins or fails the connections that waited for its address.
+    /// Records a finished lookup, and begins or fails the connections that waited for it.
     fn looked_up(&mut self, lookup: Lookup) {
         let Lookup { host, asked_ns, answered_ns, queries, outcome } = lookup;
         if let Some(record) = self.lookups.iter_mut().find(|record| record.host == host) {
@@ -455,7 +444,7 @@ impl PageLoad {
         self.scheduler.handle(self.now(), Event::ConnectionFailed(id));
     }
 
-    /// Connects to the `looked_up` address, or to the origin's known address if there was no lookup.
+    /// Connects to the origin's known address if `looked_up` is None.
     fn connect(&mut self, connection: Waiting, looked_up: Option<IpAddr>) {
         let Waiting { id, origin, version, requests } = connection;
         // The scheduler may have closed the connection in the meantime.

@@ -12,8 +12,7 @@ use hyper::{Request, Version};
 use crate::clients::Loading;
 
 impl Loading<'_> {
-    /// Returns the request for a resource. Its header has the size that the page specifies: on the wire with
-    /// HTTP/1, before compression with HTTP/2 and HTTP/3.
+    /// Pads the header to the size that the page specifies, before compression by HTTP/2 and HTTP/3.
     pub(super) fn request(&self, number: usize) -> Request<SizedBody> {
         let resource: &Resource = &self.job.page.resources[number];
         let mut request = Request::new(SizedBody::filler(resource.request_body_bytes));
@@ -58,7 +57,6 @@ impl Loading<'_> {
         request
     }
 
-    /// Returns the host, and the port if it is not the default of the scheme.
     fn authority(&self, resource: &Resource) -> String {
         match (resource.url.host(), resource.url.port()) {
             (host, port) if port == if resource.url.is_encrypted(self.schemes) { 443 } else { 80 } => {
@@ -69,7 +67,7 @@ impl Loading<'_> {
     }
 }
 
-/// Returns the target URI with scheme and authority, for HTTP/2's pseudo-headers (RFC 9113 section 8.3.1).
+/// Adds scheme and authority, for HTTP/2's pseudo-headers (RFC 9113 section 8.3.1).
 fn absolute(target: &Uri, encrypted: bool, host: &str) -> Uri {
     let mut parts = target.clone().into_parts();
     parts.scheme = (if encrypted { "https" } else { "http" }).parse().ok();
@@ -83,7 +81,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     }
 }
 
-/// Returns the priority that Chromium requests for a type. Types that it displays in parts are incremental.
+/// Imitates Chromium's priorities. Types that it displays in parts are incremental.
 fn priority(kind: ResourceType) -> Priority {
     let incremental = matches!(kind, ResourceType::Document | ResourceType::Image | ResourceType::Media);
     Priority { urgency: kind.urgency(), incremental }

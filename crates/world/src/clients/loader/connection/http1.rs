@@ -15,10 +15,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report, Reusable};
 
-/// Maximum number of header fields of a response.
 const MAX_HEADERS: usize = 1000;
 
-/// Sends requests until `requests` is closed or the connection fails.
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, mut first, .. }: Plaintext,

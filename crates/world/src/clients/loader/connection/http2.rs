@@ -19,7 +19,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Connection, Exchange, Plaintext, QueuedRequest, Report};
 
-/// Sends requests until `requests` is closed or the connection fails.
 pub(super) async fn run(
     connection: Arc<Connection>,
     Plaintext { stream, secured, first }: Plaintext,
@@ -77,7 +76,6 @@ struct Streams {
 }
 
 impl Streams {
-    /// Sends a request. Separate tasks send the body and read the response.
     async fn send(&mut self, QueuedRequest { resource, mut request, progress }: QueuedRequest) {
         // The request was built for HTTP/3 if this connection is the fallback.
         *request.version_mut() = Version::HTTP_2;

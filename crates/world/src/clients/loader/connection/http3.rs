@@ -23,7 +23,6 @@ use tokio::task::JoinHandle;
 use super::{Connection, Exchange, Opened, QueuedRequest, Report};
 use crate::contract::TlsRecord;
 
-/// Opens the connection, and sends requests until `requests` is closed or the connection fails.
 pub(super) async fn run(
     connection: Arc<Connection>,
     (quic, host): (QuicClient, String),
@@ -95,8 +94,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Begins HTTP/3 on a connection. `early` shows if the server has accepted the client's early data. The
-    /// returned task ends with the connection.
+    /// Also returns a task that ends with the connection.
     async fn begin(
         connection: &Arc<Connection>,
         connected: &Connected,
@@ -113,7 +111,6 @@ impl Streams {
         Ok((Self { connection: connection.clone(), table, early, sender }, driver))
     }
 
-    /// Reports that the handshake is complete, and that the origin accepted `early_bytes` of early data.
     fn secured(&self, connected: &Connected, quic: &QuicTable, early_bytes: u64) {
         let traffic = quic.seen(connected.four_tuple).traffic;
         let record = TlsRecord {
@@ -124,7 +121,6 @@ impl Streams {
         self.connection.report(Report::Secured(self.connection.id, record));
     }
 
-    /// Sends a request. A separate task sends the body and reads the response.
     async fn send(&mut self, QueuedRequest { resource, request, progress }: QueuedRequest) {
         let exchange = Exchange::new(self.connection.clone(), resource, progress);
         let (head, body) = request.into_parts();

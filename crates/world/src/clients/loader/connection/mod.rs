@@ -34,21 +34,19 @@ use super::lookup::Lookup;
 use crate::clients::tls::connect;
 use crate::contract::{ConnectionRecord, RequestRecord, TlsRecord};
 
-/// A request that the loader's loop has assigned to a connection.
 #[derive(Clone)]
 pub(super) struct QueuedRequest {
     pub(super) resource: usize,
     pub(super) request: Request<SizedBody>,
-    /// True if the progress of the response's body is to be reported. Each report wakes the loader's loop.
+    /// True to report the progress of the response's body. Each report wakes the loader's loop.
     pub(super) progress: bool,
 }
 
 /// A report from a task to the loader's loop.
 pub(super) enum Report {
     LookedUp(Lookup),
-    /// The connection to the resolver is open.
     ResolverConnected(Opened),
-    /// The TLS handshake with the resolver is complete; the record's time is on the monotonic clock.
+    /// The record's time is on the monotonic clock.
     ResolverSecured(TlsRecord),
     ResolverFailed(io::Error),
     /// The UDP socket of a QUIC connection is open, and the QUIC handshake begins.
@@ -57,7 +55,7 @@ pub(super) enum Report {
     Connected(ConnectionId, Opened),
     /// The connection can carry its first request.
     Ready(ConnectionId),
-    /// The connection's TLS handshake is complete; the record's time is on the monotonic clock.
+    /// The record's time is on the monotonic clock.
     Secured(ConnectionId, TlsRecord),
     Failed(ConnectionId, io::Error),
     Closed(ConnectionId),
@@ -65,7 +63,7 @@ pub(super) enum Report {
         resource: usize,
         bytes: u64,
     },
-    /// A response has ended or failed. Its times are on the monotonic clock.
+    /// The response's times are on the monotonic clock.
     End {
         connection: ConnectionId,
         response: RequestRecord,
@@ -76,7 +74,6 @@ pub(super) enum Report {
 /// True if a connection can carry another request.
 pub(super) type Reusable = bool;
 
-/// The result of opening a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Opened {
     /// The time at which connect(2) returned or the QUIC connection began, on the monotonic clock.
@@ -87,7 +84,6 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Completes the record of a connection. The record's times count from `start_ns` on the monotonic clock.
     pub(super) fn complete(&self, record: &mut ConnectionRecord, start_ns: u64) {
         let at_ns = self.at_ns.saturating_sub(start_ns);
         record.client_port = Some(self.four_tuple.client.port());
@@ -127,7 +123,6 @@ impl Connection {
         }
     }
 
-    /// Opens the connection and sends requests, as the connection's version of HTTP requires.
     async fn try_run(self: Arc<Self>, mut requests: UnboundedReceiver<QueuedRequest>) -> io::Result<()> {
         if let (Some((quic, table)), Some((_, host))) = (self.quic.clone(), self.tls.clone()) {
             return http3::run(self, (quic, host), table, requests).await;
@@ -173,8 +168,7 @@ impl Connection {
         let _ = self.reports.send(report);
     }
 
-    /// Waits for the next request. Returns None if the loader has dropped the sender, or if `driver` ends
-    /// because the server closed the connection, which is reported.
+    /// Returns None if the loader has dropped the sender or the server has closed the connection.
     pub(super) async fn next<T>(
         &self,
         requests: &mut UnboundedReceiver<QueuedRequest>,
@@ -191,7 +185,6 @@ impl Connection {
     }
 }
 
-/// Opens a TCP connection from `port`, or from a port that the kernel chooses if `port` is None.
 pub(super) async fn open(
     address: SocketAddr,
     port: Option<u16>,
@@ -217,8 +210,8 @@ pub(super) async fn open(
     Ok((stream, Opened { at_ns, established, four_tuple }))
 }
 
-/// Calls connect(2), and waits until the connection is established or fails. tokio's `connect` always reads
-/// the socket's error, which is a slow system call in the virtual kernel, although epoll reports errors.
+/// Replaces tokio's `connect`, which always reads the socket's error, although epoll reports errors. This
+/// system call is slow in the virtual kernel.
 async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
     let under_way = match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => true,
@@ -231,7 +224,6 @@ async fn connected(socket: Socket, address: SocketAddr) -> io::Result<TcpStream>
     Ok(stream)
 }
 
-/// A request in flight, and the record of its response so far.
 pub(super) struct Exchange {
     connection: Arc<Connection>,
     progress: bool,
@@ -243,19 +235,17 @@ impl Exchange {
         Self { connection, progress, response: RequestRecord { resource, ..RequestRecord::default() } }
     }
 
-    /// Records the status of the response, and reports progress if requested.
     pub(super) fn header_arrived(&mut self, status: u16) {
         self.response.status = Some(status);
         self.report_progress();
     }
 
-    /// Counts bytes of the body that have arrived, and reports progress if requested.
     pub(super) fn body_arrived(&mut self, bytes: usize) {
         self.response.body_bytes += bytes as u64;
         self.report_progress();
     }
 
-    /// Reports bytes of the body before their frame is complete. `so_far` returns the number of bytes read.
+    /// Reports bytes of the body before their frame is complete.
     pub(super) fn body_read(&self, so_far: impl FnOnce() -> u64) {
         if self.progress {
             let bytes = so_far();
@@ -272,7 +262,6 @@ impl Exchange {
         }
     }
 
-    /// Records that the response on a stream has ended or failed. `traffic` has the stream's times.
     pub(super) fn end_stream(self, outcome: Result<(), impl ToString>, traffic: StreamTraffic) {
         self.end(outcome.map(|()| true).map_err(|error| error.to_string()), |response| {
             response.sent_ns = traffic.written.first_ns;
@@ -282,7 +271,7 @@ impl Exchange {
         });
     }
 
-    /// Records that the response has ended or failed. `measure` sets its times and the bytes of its header.
+    /// `measure` sets the response's times and the bytes of its header.
     pub(super) fn end(self, outcome: Result<Reusable, String>, measure: impl FnOnce(&mut RequestRecord)) {
         let Self { connection, mut response, .. } = self;
         measure(&mut response);
