@@ -18,11 +18,9 @@ const VIRTUAL_START_S: i64 = 1_323_129_600;
 /// than ten weeks old, so it does not request hosts on its HSTS preload list over https (`IsBuildTimely` of
 /// `net/http/transport_security_state.cc`).
 const RECORDED_START_S: i64 = 2_082_758_400;
-/// Period of the kernel's timer wheel: 4096 ticks of a kernel with HZ 250. The kernel rounds a timer up to a
-/// multiple of 8, 64, 512 or 4096 ticks since boot, which is coarser if the timer is due later
-/// (kernel/time/timer.c). The still coarser multiples for very long timers do not matter. Loads in virtual
-/// time begin at a multiple of this period on the monotonic clock, so that every load has the same phase of
-/// the wheel, independently of earlier loads.
+/// Period of the kernel's timer wheel: 4096 ticks with HZ 250. The kernel rounds timers up to multiples of 8
+/// to 4096 ticks since boot (kernel/time/timer.c). In virtual time, every load begins at a multiple of this
+/// period, so that the kernel rounds its timers like those of other loads.
 const TIMER_WHEEL_PERIOD_NS: u64 = 4096 * 4_000_000;
 
 /// Interval in virtual time between requests that a browser makes simultaneously, about as in real time.

@@ -9,7 +9,6 @@ use fastopen_replay::tls;
 
 use crate::contract::{Fault, Record};
 
-/// The remedy if ordinary users may not create namespaces.
 const ALLOW_NAMESPACES: &str = "allow them:\n  \
     any Linux: sudo sysctl -w user.max_user_namespaces=15000 user.max_net_namespaces=15000\n  \
     Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0\n  \
@@ -47,8 +46,7 @@ impl Failure {
         Record::Error { job, fault, message, remedy }
     }
 
-    /// Creates the failure for a congestion control that this kernel lacks. The remedy lists what is
-    /// available, and suggests `modprobe` if the kernel can load modules (`kernel.modprobe` exists).
+    /// Suggests `modprobe` only if the kernel can load modules, which the sysctl `kernel.modprobe` shows.
     fn unknown_congestion_control(name: &str) -> Self {
         let known = sysctl::get("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
         let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
@@ -97,8 +95,7 @@ pub fn remedy_of(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// Converts a system error to a failure with `Fault::Machine` and a remedy that depends on the operation and
-/// the errno. For an unknown congestion control, the fault is `Fault::Input` instead.
+/// The fault is `Fault::Machine`, but `Fault::Input` for an unknown congestion control.
 impl From<fastopen_netns::Error> for Failure {
     fn from(error: fastopen_netns::Error) -> Self {
         let (message, remedy) = match (&error.operation, error.errno()) {

@@ -92,12 +92,10 @@ fn kernel(program: &str, arguments: &[&str]) -> virtual_kernel::Kernel {
     virtual_kernel::Kernel { program: program.into(), arguments }
 }
 
-/// Reads jobs from standard input, passes their text and the parsed jobs to `run`, and returns the exit code.
 fn run_stdin(run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     read_stdin().map_or_else(|code| code, |text| run_text(&text, &mut emit, run))
 }
 
-/// Reads a plan from standard input, passes its text and the parsed plan to `run`, and returns the exit code.
 fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     let text = match read_stdin() {
         Ok(text) => text,
@@ -109,7 +107,7 @@ fn run_plan(run: impl FnOnce(&[u8], &Plan) -> i32) -> i32 {
     }
 }
 
-/// Reads all of standard input. On failure, returns the program's exit code as the error.
+/// Returns the program's exit code as the error.
 fn read_stdin() -> Result<Vec<u8>, i32> {
     process::die_with_parent().map_err(|_| Fault::Internal.exit_code())?;
     let mut text = Vec::new();
@@ -118,7 +116,6 @@ fn read_stdin() -> Result<Vec<u8>, i32> {
     Ok(text)
 }
 
-/// Parses and validates all jobs in `text`, then passes them to `run`, and returns the exit code.
 fn run_text(text: &[u8], emit: Emit, run: impl FnOnce(&[u8], &[Job], Emit) -> i32) -> i32 {
     match read_jobs(text) {
         Ok(jobs) => run(text, &jobs, emit),
@@ -150,7 +147,7 @@ fn run_all(jobs: &[Job], engine: Engine, emit: Emit) -> i32 {
     worst
 }
 
-/// Writes a failure's error record. Returns the failure's exit code, or `Internal`'s if writing fails.
+/// Returns the failure's exit code, or that of an internal error if writing fails.
 fn report(job: Option<String>, failure: &Failure, emit: Emit) -> i32 {
     let record = failure.record(job);
     emit(&record).map_or(Fault::Internal, |()| failure.fault).exit_code()

@@ -85,13 +85,10 @@ pub struct SocketRecord {
 const OUTPUT_BYTES: usize = 4096;
 /// Time to wait for the kernel's work queue to report destroyed sockets (`net/core/sock_diag.c`).
 const DESTROY_DELAY: Duration = Duration::from_millis(20);
-/// Stack size of each thread of packetdrill.
 const STACK_BYTES: u64 = 1 << 18;
-/// The folder for the scripts' temporary files.
 const TMP: &str = "/tmp";
 const BASH: &str = "/bin/bash";
 const SHELL: &str = "/bin/sh";
-/// The device through which packetdrill sends and receives packets.
 const TUN: &str = "/dev/net/tun";
 
 impl Plan {
@@ -195,7 +192,7 @@ fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecor
 }
 
 impl SocketRecord {
-    /// Converts the report of a socket; returns None for a listener.
+    /// Returns None for a listener.
     fn of(report: &SocketReport) -> Option<Self> {
         let Outcome::Known(info) = &report.outcome else {
             return Some(Self { is_known: false, syn_data_acked: false, fastopen_client_fail: 0 });
@@ -209,7 +206,7 @@ impl SocketRecord {
     }
 }
 
-/// Returns the last `OUTPUT_BYTES` of the output as text, from the start of a line if the output is longer.
+/// Begins a shortened output at the start of a line.
 fn tail(output: &[u8]) -> String {
     let kept = &output[output.len().saturating_sub(OUTPUT_BYTES)..];
     let text = String::from_utf8_lossy(kept);

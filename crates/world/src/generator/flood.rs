@@ -103,7 +103,7 @@ impl Flood {
     }
 }
 
-/// Returns the time from the first SYN to the SYN with this number, in nanoseconds.
+/// Returns the time of a SYN: a pseudorandom one within its interval.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64

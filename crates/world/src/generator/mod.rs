@@ -22,7 +22,6 @@ use self::transaction::{Progress, Transaction};
 use crate::contract::Arrivals;
 use crate::evidence::transactions::Outcome;
 
-/// Maximum number of transactions under way at once.
 const MOST_AT_ONCE: usize = 20_000;
 /// Time for the last transactions to end: enough for three retransmissions of a SYN (after 1, 2 and 4 s).
 const DRAIN_NS: u64 = 10_000_000_000;
@@ -116,20 +115,18 @@ struct Generator<'a> {
     epoll: Epoll,
     start_ns: u64,
     end_ns: u64,
-    /// Number of transactions that have become due at a set time, whether they have begun or not. In a closed
-    /// loop, only the first transaction of each client has a set time.
+    /// Number of transactions that are due at a set time. In a closed loop, this is each client's first one.
     arrived: u64,
     under_way: Vec<Option<Transaction<'a>>>,
     /// Free indices of `under_way`.
     free: Vec<usize>,
-    /// Start of the latest transaction, on the monotonic clock; None before the first transaction.
     last_began_ns: Option<u64>,
     outcome: Outcome,
     buffer: Vec<u8>,
 }
 
 impl Generator<'_> {
-    /// Returns the due time of the next transaction that begins at a set time; None if none is left.
+    /// Returns None if no transaction is left that begins at a set time.
     fn next_arrival_ns(&self) -> Option<u64> {
         let due_ns = match self.load.arrivals {
             Arrivals::RatePerS(rate) => {
@@ -182,7 +179,6 @@ impl Generator<'_> {
         }
     }
 
-    /// Continues the transaction at index `place`. If it ends in a closed loop, begins the client's next one.
     fn advance(&mut self, place: usize) {
         let Some(transaction) = &mut self.under_way[place] else { return };
         let progress = transaction.advance(&mut self.buffer);
@@ -203,7 +199,6 @@ impl Generator<'_> {
         self.under_way.len() == self.free.len()
     }
 
-    /// Resets the transactions that have not ended, and counts them as failed.
     fn give_up(&mut self) {
         for transaction in self.under_way.drain(..).flatten() {
             transaction.reset();
@@ -219,7 +214,6 @@ impl Generator<'_> {
     }
 }
 
-/// Adds a transaction that has ended to the outcome.
 fn count(outcome: &mut Outcome, transaction: &Transaction, progress: Progress) {
     if let Some(info) = transaction.info() {
         outcome.syn_data += u64::from(info.syn_data_acked());

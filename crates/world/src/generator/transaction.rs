@@ -23,11 +23,9 @@ pub(super) struct Transaction<'a> {
     /// Number of bytes of the request that have been written.
     sent: usize,
     answer: Answer,
-    /// The time at which the response was complete; None until then.
     answered_ns: Option<u64>,
 }
 
-/// The state of a transaction.
 pub(super) enum Progress {
     Waiting,
     Answered {
@@ -40,7 +38,7 @@ pub(super) enum Progress {
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens a connection from address and port `from`. `epoll` reports the socket's events with `token`.
+    /// `epoll` reports the events of the transaction's socket with `token`.
     pub(super) fn begin(
         target: &'a Target,
         fastopen: bool,
@@ -90,7 +88,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns the state after the server has closed the connection: the expected response, or a wrong one.
+    /// Returns the state after the server has closed the connection.
     fn ended(&self) -> Progress {
         let wanted = self.target.answer;
         let came = (self.answer.status.unwrap_or(0), self.answer.body_bytes);
@@ -103,7 +101,6 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns `TCP_INFO` of the transaction's connection; None if the kernel reports an error.
     pub(super) fn info(&self) -> Option<TcpInfo> {
         tcp::info(&self.socket).ok()
     }
@@ -114,16 +111,13 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// The error of connect(2) on a nonblocking socket whose handshake is under way.
 const IN_PROGRESS: i32 = Errno::EINPROGRESS as i32;
 
-/// Returns true for an error after which epoll reports when to continue: EAGAIN, or EINPROGRESS, which the
-/// first write returns if the client has no Fast Open cookie.
+/// Accepts EAGAIN, and EINPROGRESS, which the first write returns if the client has no Fast Open cookie.
 fn is_not_yet(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }
 
-/// The received part of a response.
 #[derive(Default)]
 struct Answer {
     /// The part of the head that was received so far; empty once the head is complete.

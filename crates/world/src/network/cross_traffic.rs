@@ -22,7 +22,6 @@ pub const WARM_UP: Duration = Duration::from_millis(4096);
 /// Number of the client address and of the origin address that the flows use. No load or page uses it.
 const NUMBER: u16 = 64_001;
 const DOING: &str = "starting cross traffic";
-/// Size of each write and each read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The running flows. Dropping this value ends them.

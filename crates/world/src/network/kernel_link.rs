@@ -124,8 +124,7 @@ fn disciplines(config: &DirectionConfig, mtu_bytes: u32) -> (Vec<Qdisc>, Vec<Qdi
     (queue, vec![Qdisc::Netem { delay_ns, byte_per_s, loss, seed }])
 }
 
-/// Converts the kernel's statistics of the disciplines at the queue (`in_queue`) and at the wire to the
-/// counts that the link model reports. The kernel does not report the maximum length of the queue.
+/// Converts the kernel's statistics, which lack the maximum length of the queue.
 fn counted(in_queue: &[Qdisc], queue: &[QdiscStats], wire: &[QdiscStats]) -> LinkDirectionRecord {
     let entry = queue.last().or(wire.first()).copied().unwrap_or_default();
     let dropped = |stats: &[QdiscStats], number: usize| stats.get(number).map_or(0, |stats| stats.dropped);

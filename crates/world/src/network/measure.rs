@@ -76,10 +76,8 @@ struct Host<'a> {
     address: IpAddr,
 }
 
-/// Returns an interval between the starts of handshakes at which no packet queues behind a packet of another
-/// handshake. The packets of a handshake occupy the link for `on_the_link_ns`. The last packets leave one
-/// round trip after the first, so the round trip must end before the next start, or half-way between two
-/// starts.
+/// Returns an interval between handshakes at which no packet queues behind another handshake's packet: a
+/// round trip ends before the next handshake starts, or half-way between two starts.
 fn gap(round_trip_ns: u64, on_the_link_ns: u64) -> u64 {
     let least = (4 * on_the_link_ns).max(2_000_000);
     let between = (round_trip_ns / least).saturating_sub(1);
@@ -116,9 +114,8 @@ fn handshakes(topology: &Topology, expected_ns: u64, gap_ns: u64) -> Result<Vec<
     })
 }
 
-/// Measures the rate of one direction: the requested rate, multiplied by the ratio of the model's time to the
-/// measured time between the first and the last packet of a train. The median is None without a fixed rate,
-/// if the queue is too short, or if fewer than two packets arrive.
+/// Compares the duration of a train of packets with that of the link model. The median is None without a
+/// fixed rate, if the queue is too short, or if fewer than two packets arrive.
 fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<MeasuredRate, Error> {
     let Rate::BitPerS(asked) = config.rate else { return Ok(MeasuredRate { asked: None, median: None }) };
     let packet_ns = u64::from(mtu) * 8 * 1_000_000_000 / asked;
@@ -158,7 +155,6 @@ fn rate(config: &DirectionConfig, mtu: u32, from: &Host, to: &Host) -> Result<Me
     Ok(MeasuredRate { asked: Some(asked), median })
 }
 
-/// Adds a description of the failed operation to an error.
 pub(super) fn named<T>(doing: &str, result: io::Result<T>) -> Result<T, Error> {
     result.map_err(|source| Error::other(doing, source))
 }

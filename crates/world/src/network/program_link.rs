@@ -99,7 +99,6 @@ impl Drop for Forwarder {
     }
 }
 
-/// A received Ethernet frame of an IP packet.
 struct Frame(Vec<u8>);
 
 impl Datagram for Frame {
@@ -125,7 +124,7 @@ impl Pool {
     }
 }
 
-/// One direction of the link: its model, the due frames, and the time by which each sent frame was late.
+/// One direction of the link.
 struct ForwardedDirection {
     /// Frames on the way from their host to the link.
     before: DelayLine<Frame>,
@@ -173,12 +172,11 @@ impl ForwardedDirection {
         self.before.push(at, 0, frame);
     }
 
-    /// Returns the time at which the next frame reaches or leaves the link; None if no frame is on the way.
     fn next_due(&self) -> Option<Nanos> {
         self.before.next_due().into_iter().chain(self.model.next_release()).min()
     }
 
-    /// Sends all due frames through `socket`. Returns true if there were any.
+    /// Returns true if any frame was due.
     fn send_due(&mut self, socket: &PacketSocket, pool: &mut Pool) -> bool {
         let now = monotonic_ns();
         while let Some((at, frame)) = self.before.pop(now) {
@@ -260,7 +258,7 @@ impl Worker {
         }
     }
 
-    /// Handles all commands. Returns false after the [`Forwarder`] was dropped.
+    /// Returns false after the [`Forwarder`] was dropped.
     fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
@@ -281,8 +279,7 @@ impl Worker {
         }
     }
 
-    /// Sends the packets that are due in the old configuration, before a new configuration applies. On a link
-    /// without delay and rate limit all packets are due, including the resets of connections.
+    /// Sends the packets that are due. Without delay and rate limit these are all packets.
     fn flush(&mut self) {
         while self.receive() {}
         self.send_due();
@@ -315,7 +312,6 @@ impl Worker {
         from_client + from_origins > 0
     }
 
-    /// Waits until a packet arrives or is due, or a command arrives.
     fn wait(&mut self) {
         let Directions { down, up, .. } = &self.directions;
         let next = down.next_due().into_iter().chain(up.next_due()).min();

@@ -28,7 +28,6 @@ const SYSCTLS: [(&str, &str); 19] = [
     ("net.ipv4.tcp_notsent_lowat", "4294967295"),
 ];
 
-/// Further settings of both namespaces if the emulated network has IPv6.
 const V6_SYSCTLS: [(&str, &str); 2] = [
     // Linux's default. Flow labels identify flows (RFC 6437).
     ("net.ipv6.auto_flowlabels", "1"),
@@ -43,10 +42,8 @@ pub(super) const FASTOPEN: &str = "net.ipv4.tcp_fastopen";
 /// Writing this setting ends a pause (`proc_tfo_blackhole_detect_timeout`).
 pub(super) const BLACKHOLE_TIMEOUT: &str = "net.ipv4.tcp_fastopen_blackhole_timeout_sec";
 
-/// Sysctl that is 1 if the congestion window of an idle connection shrinks, else 0.
 pub(super) const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
-/// Returns the names and values of the settings that are equal for the client and the origins.
 pub(super) fn sysctls(ip: Versions) -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_ipv6 = if ip.has(Version::V6) { &V6_SYSCTLS[..] } else { &[] };
     SYSCTLS.iter().chain(of_ipv6).copied()

@@ -72,7 +72,6 @@ pub struct Topology {
     pub client: NetNs,
     pub origins: NetNs,
     client_routes: RefCell<RouteSocket>,
-    /// The IPv6 address of the client's interface; None before the interface has one.
     client_ipv6: Cell<Option<IpAddr>>,
     between: Between,
     tcp: Tcp,
@@ -194,8 +193,7 @@ impl Topology {
         far.run(|| set_up_router(self.ip, TO_NEAR, ORIGINS_END))
     }
 
-    /// Sets up the calling thread's namespace as an end of the link, which accepts packets to all addresses
-    /// of its network. `own` returns the network for a version of IP.
+    /// Makes the calling thread's namespace an end of the link. It accepts packets to all addresses of `own`.
     fn set_up_inner(&self, own: fn(Version) -> Prefix) -> Result<()> {
         set_up_ipv6(self.ip, &[LOOPBACK, INTERFACE])?;
         for (name, value) in sysctls(self.ip) {
@@ -373,7 +371,6 @@ fn set_up_router(ip: Versions, to_client: &str, to_origins: &str) -> Result<()> 
     Ok(())
 }
 
-/// Returns a route that leaves the source address and TCP's settings to the kernel.
 fn plain_route(destination: Prefix, interface: &str) -> Route<'_> {
     Route { destination, interface, source: None, congestion_control: None, initial_window: None }
 }

@@ -179,13 +179,11 @@ fn run_session(job: &[u8], records: &File, channel: &Path) -> Result<(), Failure
     })
 }
 
-/// Writes the record of a failure to the host's file, before the kernel powers off.
 fn fail(records: &File, message: String, remedy: String, code: i32) {
     let _ = write_line(records, &Record::Failed { message, remedy, code });
     let _ = write_back(records);
 }
 
-/// Starts a thread that sets the returned flag after `LONGEST`, and then kills all other processes.
 fn limit_time() -> io::Result<Arc<AtomicBool>> {
     let timed_out = Arc::new(AtomicBool::new(false));
     let flag = timed_out.clone();
@@ -218,8 +216,7 @@ fn redirect(channel: &Path, one_output: bool) -> io::Result<Vec<JoinHandle<io::R
     Ok(pumps)
 }
 
-/// Copies the pipe `from`, to which the command writes, to the host's file `to`. Returns when the pipe ends,
-/// or when the reader on the host has closed the stream; the command then gets SIGPIPE, as on the host.
+/// Returns early if the reader on the host has closed the stream. The command then gets SIGPIPE.
 fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     let closed = to.with_extension(CLOSED);
     let mut to = &File::options().append(true).open(to)?;
@@ -241,7 +238,6 @@ fn copy_output(mut from: File, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies the files in `folder` to the host's folder of the same name.
 fn bring_back(folder: &Path) -> Result<(), Failure> {
     let host = scratch().join("host");
     init::mount_host_folder(&folder.to_string_lossy(), &host)?;

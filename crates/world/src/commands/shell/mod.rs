@@ -27,19 +27,17 @@ usage: fastopen-world --shell PLAN REPORT [--kernel PROGRAM [ARGUMENT...]] -- CO
 Runs COMMAND in the world of a job; --kernel runs it on that User-Mode Linux kernel, in virtual time. PLAN and
 REPORT are open descriptors: the plan (JSON) is read from one, JSON Lines are written to the other.";
 
-/// The hint that is printed after a command failed, because it may have tried to change its user.
+/// Printed after a command has failed, because it may have tried to change its user.
 const ONE_USER: &str = "fastopen shell: the world has one user id, so programs that change their user fail \
     (daemons, tcpdump -w); root has all ids, and other users get a range of /etc/subuid with newuidmap \
     (package uidmap)";
 
-/// The plan of `fastopen-world --shell`: a job, the commands of `--serve`, and places for packets and output.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
-    /// The JSON of the job.
     job: Box<RawValue>,
     servers: Vec<ServeCommand>,
-    /// Number of the open descriptor to write the packets to, if the job captures them.
+    /// Open descriptor to write the packets to, if the job captures them.
     packets: Option<u32>,
     /// Existing folder of the host. In virtual time, files that the command writes there are copied to it.
     output: Option<PathBuf>,
@@ -78,7 +76,6 @@ fn parse(arguments: &[OsString]) -> Option<(File, File, Option<Kernel>, &[OsStri
     (!command.is_empty()).then_some((open(plan)?, open(report)?, kernel, command))
 }
 
-/// Reads a plan. Returns it with its parsed job and the file for packets.
 fn read(plan: File) -> Result<(Plan, Job, Option<File>), Failure> {
     let wrong = |problem: String| Failure::new(Fault::Input, problem);
     let plan: Plan =
@@ -163,7 +160,6 @@ fn run_on(
     Ok(virtual_kernel::run(kernel, text.get().as_bytes(), &task, &mut records, unfinished))
 }
 
-/// Returns true if two descriptors refer to the same file, pipe or terminal.
 fn same_file(one: &dyn AsFd, other: &dyn AsFd) -> io::Result<bool> {
     let place = |stream: &dyn AsFd| {
         let file = File::from(stream.as_fd().try_clone_to_owned()?).metadata()?;
@@ -179,7 +175,7 @@ fn view(job: &Job, command: &[OsString]) -> View {
     view
 }
 
-/// Writes the record of a failure, and returns its exit code.
+/// Returns the failure's exit code.
 fn write_failure(failure: Failure, report: &File) -> i32 {
     let Failure { fault, message, remedy } = failure;
     let code = fault.exit_code();
