@@ -33,7 +33,6 @@ pub const UPSTREAM_PORT: u16 = 8080;
 
 /// Folder with the page's bodies (`site/HOST/PATH`), in the server's working directory.
 const SITE: &str = "site";
-/// Timeout for a server that runs but does not listen yet.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for a server that listens, but not for all its hosts, or whose first process ended without error.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,7 +40,6 @@ const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
 const START_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval at which the server's connections are checked until they are established or closed.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// The remedy for a server that cannot write a file.
 const MAY_WRITE: &str = "; a server may write only below its working directory: put logs, PID file and \
                          temporary files there (nginx -p ., see examples/servers/nginx.conf)";
 /// Maximum number of lines at the end of the server's output that an error quotes.
@@ -60,7 +58,6 @@ pub fn port_of(origins: &OriginSettings, host: &str, port: u16) -> u16 {
 /// A running server. Dropping it ends the server.
 pub struct Server {
     name: String,
-    /// The hosts that the server serves, and their addresses.
     hosts: BTreeMap<String, IpAddr>,
     /// Length of the Fast Open queue that listeners without a queue get; None to leave listeners unchanged.
     queue: Option<u16>,
@@ -191,8 +188,7 @@ struct Problem {
     timeout: Duration,
 }
 
-/// Starts the command in `namespace`, from a new thread, because the restrictions also apply to the thread
-/// that starts the command. With `fastopen`, intercepts the command, so that its connections use Fast Open.
+/// Starts the command from a new thread, because the restrictions also apply to the thread that starts it.
 fn spawn(
     command: Command,
     namespace: NetNs,

@@ -50,7 +50,6 @@ pub struct ServerSockets {
     namespace: NetNs,
     /// Subscription to reports of destroyed sockets; None if only open sockets are observed.
     events: Option<RefCell<DestroyEvents>>,
-    /// The last `TCP_INFO` of each connection that was destroyed.
     closed: RefCell<BTreeMap<FourTuple, TcpInfo>>,
 }
 
@@ -170,7 +169,7 @@ impl ServerSockets {
     }
 }
 
-/// Returns a connection's four-tuple and `TCP_INFO`; None for other sockets or if `TCP_INFO` is unknown.
+/// Returns None for sockets other than the server's connections, or if `TCP_INFO` is unknown.
 fn connection(report: &SocketReport) -> Option<(FourTuple, TcpInfo)> {
     let (origin, client) = (report.local, report.peer);
     match &report.outcome {

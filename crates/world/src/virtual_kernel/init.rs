@@ -67,7 +67,7 @@ pub fn prepare(folder: &str) -> Result<(Vec<u8>, File), Failure> {
     Ok((jobs, records.blame(Fault::Machine, "opening the file for records")?))
 }
 
-/// Appends a record, and returns when the host's file contains it. Fails if the host's disk is full.
+/// Returns when the host's file contains the record. Fails if the host's disk is full.
 fn append(records: &File, record: &impl Serialize) -> Result<(), Failure> {
     write_line(records, record).blame(Fault::Machine, "writing a record")?;
     Ok(init::write_back(records)?)

@@ -40,7 +40,6 @@ const START_NS: u64 = 1_000_000_000_000_000_000;
 const TIMEOUT_VARIABLE: &str = "FASTOPEN_KERNEL_TIMEOUT_S";
 /// Maximum real time for which a packetdrill script may write nothing, in seconds.
 const SCRIPT_SILENCE_S: u64 = 60;
-/// Maximum real time for which a command may write nothing, in seconds.
 const COMMAND_SILENCE_S: u64 = 600;
 /// Memory of a command, its servers, and the files that they write, in bytes.
 pub const COMMAND_BYTES: u64 = 1 << 30;
@@ -63,12 +62,10 @@ pub struct Task<'a> {
     jobs: &'a [Job],
     /// The id of each job or the name of each script, in their order; a single None for a command.
     parts: Vec<Option<&'a str>>,
-    /// The machine's files that the kernel sees.
     view: View,
     /// True if the task runs external programs: clients, servers, commands or scripts.
     is_foreign: bool,
-    /// True if a client, command or script of the task reads the clock until the clock has advanced. Such a
-    /// program never ends if reading the clock takes no virtual time.
+    /// True if a program polls the clock. It would never end if reading the clock took no virtual time.
     polls_clock: bool,
     /// Maximum real time without a record or output, in seconds.
     silence_s: u64,
@@ -173,9 +170,8 @@ pub fn run(
     sandbox::run(&view, &mut inside).unwrap_or_else(|failure| inside(Err(failure)))
 }
 
-/// Restricts this process to the view with Landlock, in addition to the namespaces; `entered` is the result
-/// of entering them. A task with external programs needs at least one of these restrictions, so without
-/// Landlock the result is `entered`.
+/// Restricts this process to the view with Landlock. `entered` is the result of entering namespaces. A task
+/// with external programs needs at least one of these restrictions.
 fn bounded(view: &View, entered: Result<(), Failure>, task: &Task) -> Result<(), Failure> {
     let restricted = view.restrict(entered.is_ok())?;
     if restricted || !task.is_foreign { Ok(()) } else { entered }
@@ -242,7 +238,6 @@ fn boot(
     }
 }
 
-/// Returns the maximum real time without a record or output: that of [`TIMEOUT_VARIABLE`], or the task's.
 fn timeout(task: &Task) -> Result<Duration, Failure> {
     let Some(text) = std::env::var_os(TIMEOUT_VARIABLE) else {
         return Ok(Duration::from_secs(task.silence_s));
@@ -259,7 +254,6 @@ fn timeout(task: &Task) -> Result<Duration, Failure> {
 /// and no other process in the kernel can run and end the program.
 #[derive(Default)]
 struct Spinning {
-    /// Time of the last check.
     checked: Option<Instant>,
     /// The kernel process's number of waits and CPU time when either of these figures last changed, and the
     /// CPU time of all processes at that moment.
@@ -267,9 +261,8 @@ struct Spinning {
 }
 
 impl Spinning {
-    /// Checks once a second, and returns false in between. Returns true if the kernel's process neither
-    /// waited nor computed while the processes of this PID namespace computed for [`SPINNING`]. PID 1 of the
-    /// kernel, this program, runs in the kernel's process (patch 0004), so only other programs are detected.
+    /// Returns true if the kernel's process neither waits nor computes while others compute for [`SPINNING`].
+    /// PID 1 runs in the kernel's process (patch 0004), so only other programs are detected.
     fn is_seen(&mut self, kernel: u32) -> bool {
         if self.checked.is_some_and(|checked| checked.elapsed() < Duration::from_secs(1)) {
             return false;
@@ -301,13 +294,11 @@ fn clients(jobs: &[Job]) -> impl Iterator<Item = Capabilities> {
     jobs.iter().map(|job| job.client.kind.capabilities())
 }
 
-/// Returns the arguments of `kernel`, without [`FREE_CLOCK`] if a program of the task polls the clock.
 fn arguments<'a>(kernel: &'a Kernel, task: &Task) -> Vec<&'a str> {
     let all = kernel.arguments.iter().map(String::as_str);
     all.filter(|&argument| argument != FREE_CLOCK || !task.polls_clock).collect()
 }
 
-/// Returns the argument that seeds the kernel's random numbers for a command; None for other tasks.
 fn seed(task: &Task) -> Option<String> {
     task.command.map(|_| format!("rng-seed={}", task.jobs[0].seed))
 }
@@ -346,7 +337,6 @@ fn start_failure(kernel: &Kernel, error: &io::Error) -> Failure {
     }
 }
 
-/// Returns the failure of a kernel that ended before its first record.
 fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     let remedy = format!(
         "a kernel needs {} MB of memory, space in {}, and processes: run fewer worlds in parallel (--jobs), \
@@ -357,7 +347,7 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// The number of a task's jobs, scripts or commands that have ended, and their highest exit code so far.
+/// The number of a task's parts that have ended, and their highest exit code so far.
 struct Progress<'a> {
     task: &'a Task<'a>,
     done: usize,
@@ -374,7 +364,6 @@ impl Progress<'_> {
             exit_code: Option<i32>,
             /// Exit code for a failure of a command.
             code: Option<i32>,
-            /// Signal that ended a command.
             signal: Option<i32>,
         }
         // Skips long and frequent records that end no job.
@@ -395,7 +384,6 @@ impl Progress<'_> {
     }
 }
 
-/// Creates the folder for exchanging files with a kernel, with the jobs and an empty file for the records.
 fn make_folder(text: &[u8], jobs: &[Job]) -> io::Result<PrivateFolder> {
     let folder = PrivateFolder::make("fastopen-kernel-")?;
     let path = folder.path();

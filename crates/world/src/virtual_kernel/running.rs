@@ -21,11 +21,9 @@ use crate::sandbox::program::how_ended;
 
 /// Maximum time slice in nanoseconds of the kernel on a core that other threads also want to use.
 const SLICE_NS: u64 = 100_000;
-/// Interval between checks for new records.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time in which the console's thread can read the rest of the output after the kernel has ended.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of the console's last lines that an error quotes.
 const CONSOLE_TAIL_LINES: usize = 6;
 /// Start of a line that the kernel prints for each network whose range of ports begins and ends with an even
 /// number. Errors do not quote the line.
@@ -43,7 +41,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns the streams of standard output and standard error.
     fn all(session: &Session, folder: &Path) -> io::Result<Vec<Self>> {
         let stream = |name: &'static str, to: &dyn AsFd| {
             let to = Some(to.as_fd().try_clone_to_owned()?.into());
@@ -57,7 +54,7 @@ impl Stream {
         Ok(streams)
     }
 
-    /// Copies new bytes of the file to the stream. Returns true if there were any.
+    /// Returns true if the file had new bytes.
     pub(super) fn copy(&mut self) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let before = self.read;
@@ -86,7 +83,6 @@ impl Stream {
 pub(super) struct Running {
     pub(super) child: Child,
     records: File,
-    /// The number of bytes that were read from `records`.
     read: u64,
     /// The incomplete line at the end of the records that were read.
     rest: Vec<u8>,
@@ -146,13 +142,13 @@ impl Running {
         Ok(Self { child, records, streams, read: 0, rest: Vec::new(), console, console_open })
     }
 
-    /// Waits for at most [`POLL_INTERVAL`]. Returns true if the kernel has ended.
+    /// Waits for at most [`POLL_INTERVAL`].
     pub(super) fn has_ended(&mut self) -> bool {
         self.console_open.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Disconnected)
             || self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Copies new complete records to `out`, and updates `progress`. Returns true if there were any.
+    /// Copies complete records, and returns true if there were any.
     pub(super) fn copy_records(&mut self, out: &mut dyn Write, progress: &mut Progress) -> io::Result<bool> {
         let mut buffer = vec![0; 1 << 16];
         let mut any = false;
@@ -178,8 +174,7 @@ impl Running {
         Ok(any)
     }
 
-    /// Copies a command's captured packets from the kernel's folder to the file that the task names. Does
-    /// nothing if the task names no file or there are no packets.
+    /// Does nothing if the task names no file for packets or there are no packets.
     pub(super) fn copy_packets(task: &Task, folder: &Path) -> io::Result<()> {
         let Some((_, Some(mut to))) = task.command else { return Ok(()) };
         let Ok(mut packets) = File::open(folder.join(PACKETS)) else { return Ok(()) };
@@ -220,7 +215,6 @@ pub fn empty(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }
 
-/// Keeps the last lines of the console in `tail`, until the console is closed.
 fn keep_tail(console: impl Read, tail: &Mutex<VecDeque<String>>) {
     let mut lines = BufReader::new(console);
     let mut bytes = Vec::new();

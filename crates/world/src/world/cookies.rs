@@ -15,8 +15,7 @@ use super::load::SETTLE_TIMEOUT;
 use crate::server;
 
 impl Servers {
-    /// Fetches a cookie for `client` from each address of each host, and from the resolver if it is queried
-    /// over TCP. The link must have no delay, rate limit or loss.
+    /// Fetches cookies from all hosts and a resolver over TCP, on a link without delay, rate limit and loss.
     pub(super) fn fetch_cookies(&self, client: &NetNs) -> Result<()> {
         let addresses = self.addresses.iter().chain(&self.other_addresses).copied();
         self.fetch(client, one_per_host(&addresses.chain(self.resolver).collect::<Vec<_>>()))
@@ -34,8 +33,7 @@ impl Servers {
         self.fetch(origins, one_per_host(&behind.collect::<Vec<_>>()))
     }
 
-    /// Opens a connection from `namespace` for each pair of a source address (None for the default address)
-    /// and a server address. The connection requests a cookie, and is reset once the server has accepted it.
+    /// Fetches a cookie for each pair of a source address (None: the default address) and a server address.
     fn fetch(
         &self,
         namespace: &NetNs,
@@ -75,9 +73,8 @@ impl Servers {
     }
 }
 
-/// Returns a pair for each different IP address in `addresses`: None (the default client address), and the
-/// first socket address with this IP address. A second connection to the IP address would use the cookie, and
-/// send its SYN only with the first write.
+/// Keeps one address for each IP address, because a second connection to the IP address would use the cookie,
+/// and send its SYN only with the first write.
 fn one_per_host(addresses: &[SocketAddr]) -> Vec<(Option<IpAddr>, SocketAddr)> {
     let mut fetched = BTreeSet::new();
     let new = addresses.iter().filter(|address| fetched.insert(address.ip()));

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use crate::clients::Loaded;
 use crate::contract::{BothEnds, LinkRecord};
 
-/// The observations of a page load into which a fault is injected, before the validity check.
 pub(super) struct Observed<'a> {
     pub loaded: &'a mut Loaded,
     pub counters: &'a mut BothEnds<BTreeMap<String, i64>>,
@@ -18,10 +17,10 @@ pub(super) struct Observed<'a> {
     pub timed: bool,
 }
 
-/// A function that injects one kind of fault. Returns false if the load has nothing for the fault to change.
+/// Returns false if the load has nothing for the fault to change.
 type Fault = fn(&mut Observed) -> bool;
 
-/// All faults. The last one can be injected into every load with a complete response.
+/// The last fault can be injected into every load with a complete response.
 const FAULTS: [Fault; 10] = [
     wrong_cookies,
     |observed| grow(&mut observed.counters.client, "TCPFastOpenActive"),
@@ -69,7 +68,6 @@ fn grow(counters: &mut BTreeMap<String, i64>, name: &str) -> bool {
     true
 }
 
-/// Makes a connection's first response arrive at the time when the connection was opened.
 fn answered_at_once(observed: &mut Observed) -> bool {
     if !observed.timed {
         return false;
@@ -93,7 +91,6 @@ fn resumed_at_one_end(observed: &mut Observed) -> bool {
     true
 }
 
-/// Raises the resolver's count of queries for the first name, as if a query arrived that no client sent.
 fn another_query(observed: &mut Observed) -> bool {
     observed.loaded.lookups.first_mut().is_some_and(|lookup| {
         lookup.resolver.queries += 1;

@@ -41,8 +41,7 @@ use crate::server::{self, Server};
 pub(super) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl<'a> World<'a> {
-    /// Runs the load `plan`, whose index in the job is `number`. Returns its record, and its packets if the
-    /// job requests them.
+    /// Runs a load, whose index in the job is `number`.
     pub(super) fn load(
         &self,
         number: usize,
@@ -58,8 +57,7 @@ impl<'a> World<'a> {
         Ok((observed.into_record(plan), packets.transpose()?))
     }
 
-    /// Assigns `address` to the client, makes an earlier visit if needed, and prepares the cookies. Leaves
-    /// the link without delay, rate limit and loss.
+    /// Leaves the link without delay, rate limit and loss.
     pub(super) fn prepare(
         &self,
         address: Addresses,
@@ -92,16 +90,14 @@ impl<'a> World<'a> {
         Ok(Prepared { world: self, expected, secure, address, cookies: self.cookies(address)? })
     }
 
-    /// Waits for the phase of the kernel's timers at which every load begins, then configures the link as the
-    /// job requests. In the other order, late segments of earlier connections would take part in the link's
-    /// random losses and delays, because the wait is long in virtual time.
+    /// Waits before it configures the link. In the other order, late segments of earlier connections would
+    /// take part in the link's random losses and delays.
     pub(super) fn begin_load(&self) -> Result<(), Failure> {
         engine::begin_load(self.engine, self.job.start_phase_us);
         Ok(self.network.link.configure(&self.network.asked)?)
     }
 
-    /// Makes the client's earlier visit, which leaves a cache or session tickets, and ends its connections.
-    /// The visit uses a link without delay or loss, and no Fast Open, so that it leaves no cookie.
+    /// Makes the client's earlier visit without Fast Open, so that the visit leaves no cookie.
     fn visit(
         &self,
         expected: Expectation,
@@ -131,8 +127,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Waits until the connections of earlier loads have ended at the origins, and discards their `TCP_INFO`
-    /// and packet counts.
+    /// Waits until the connections of earlier loads have ended, and discards their `TCP_INFO` and counts.
     pub(super) fn settle(&self) -> Result<(), Failure> {
         let Servers { origins, server, .. } = &self.servers;
         // A QUIC client that has ended leaves its connections open at the origins.
@@ -153,7 +148,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Starts the cross traffic if the job requests it, and waits until its warm-up is over.
     fn cross_traffic(&self) -> Result<Option<CrossTraffic>, Failure> {
         let Some(asked) = &self.job.network.cross else { return Ok(None) };
         let begin_ns = monotonic_ns();
@@ -163,7 +157,6 @@ impl<'a> World<'a> {
         Ok(Some(cross))
     }
 
-    /// Starts a trace of the origins' connections if the job requests it.
     fn tcp_trace(&self) -> Result<Option<TcpTrace>, Failure> {
         let start = || {
             let sockets = self.servers.origins.sockets().clone();
@@ -198,7 +191,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the client's TLS and QUIC settings without session tickets; no settings if nothing uses TLS.
+    /// Returns settings without session tickets; none at all if nothing uses TLS.
     fn secure(&self, expected: Expectation, clock: &Arc<Clock>) -> Result<ClientTls, Failure> {
         let asks_over_tls = self.job.network.names.alpn();
         let authority = self.servers.authority.as_ref().filter(|_| expected.tls || asks_over_tls.is_some());
@@ -252,7 +245,6 @@ impl<'a> World<'a> {
 }
 
 impl Servers {
-    /// Returns `TCP_INFO` of the connections that the origins and an external server accepted.
     fn evidence(&self) -> fastopen_netns::Result<BTreeMap<FourTuple, TcpInfo>> {
         let mut evidence = self.origins.sockets().evidence();
         if let Some(server) = &self.server {
@@ -261,8 +253,7 @@ impl Servers {
         Ok(evidence)
     }
 
-    /// Adds `TCP_INFO` that the kernel reports late for connections to an external server. Returns the counts
-    /// of connections to each of its listeners, and from the server to the origins; None without a server.
+    /// Adds `TCP_INFO` that the kernel reports late. Returns None without an external server.
     fn complete(
         &self,
         loaded: &Loaded,
@@ -302,7 +293,6 @@ impl Servers {
     }
 }
 
-/// The TLS and QUIC settings of the client in one load.
 #[derive(Clone, Default)]
 struct ClientTls {
     /// Settings for the page's hosts; None in cleartext loads.
@@ -405,7 +395,7 @@ impl<'w, 'a> Prepared<'w, 'a> {
     }
 }
 
-/// Returns the growth of each end's counters from `before` to `after`, without unchanged counters.
+/// Returns the growth of each end's counters, without unchanged counters.
 pub(super) fn growth(
     before: &BothEnds<Counters>,
     after: &BothEnds<Counters>,
@@ -416,7 +406,6 @@ pub(super) fn growth(
     BothEnds { client: since(&before.client, &after.client), origins: since(&before.origins, &after.origins) }
 }
 
-/// Adds the origins' view of the TLS handshakes, from their log, to the records of the connections.
 fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     let accepted: BTreeMap<_, _> =
         log.connections().into_iter().filter_map(|one| Some((one.four_tuple, one.tls?))).collect();
@@ -444,8 +433,6 @@ fn add_origins_handshakes(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// Adds the resolver's counts, from the origins' log, to the records of the lookups. Adds a record for each
-/// name for which only the resolver has seen a query.
 fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     for query in log.queries() {
         let known = loaded.lookups.iter().position(|lookup| lookup.host.eq_ignore_ascii_case(&query.name));
@@ -461,7 +448,6 @@ fn add_resolvers_queries(loaded: &mut Loaded, log: &OriginLog) {
     }
 }
 
-/// The observations of a load after its end, before the validity check.
 struct Observed<'w, 'a> {
     prepared: Prepared<'w, 'a>,
     started_unix_ms: u64,
@@ -475,8 +461,7 @@ struct Observed<'w, 'a> {
 }
 
 impl Observed<'_, '_> {
-    /// Checks the load's validity, and returns the load's record, with the reasons if the load is invalid. If
-    /// the job requests a fault, injects the fault before the check.
+    /// Injects the fault that the job requests before it checks the load's validity.
     fn into_record(self, plan: &LoadPlan) -> LoadRecord {
         let Self {
             prepared: Prepared { world, expected, address, mut cookies, .. },

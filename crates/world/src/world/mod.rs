@@ -136,7 +136,6 @@ struct World<'a> {
     policy: Policy,
     hosts: BTreeMap<String, ip::Addresses>,
     servers: Servers,
-    /// Captures the packets, if the job requests them.
     capture: Option<Capture>,
     /// Counts the QUIC packets of an external client; None without such a client or without QUIC.
     tap: Option<ClientTap>,
@@ -151,7 +150,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Builds the world of a job. `serve` has the servers of `fastopen shell`; None if the job runs loads.
+    /// `serve` has the servers of `fastopen shell`; None if the job runs loads.
     fn build(job: &'a Job, engine: Engine, serve: Option<&ServeCommands>) -> Result<Self, Failure> {
         let frames = serve.map_or_else(|| capture::frames(job), |_| capture::SHELL_FRAMES);
         // In real time, a user's command may use as much memory as outside.
@@ -185,7 +184,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Measures the network, and returns the world's record. `started` is the time when the build began.
+    /// `started` is the time at which the build of the world began.
     fn measure(&self, started: Instant) -> Result<WorldRecord, Failure> {
         let Network { topology, link, asked, .. } = &self.network;
         let setup_us = started.elapsed().as_micros() as u64;
@@ -224,8 +223,8 @@ impl<'a> World<'a> {
         (path.behaviour != Behaviour::None).then(|| behind.map(|(host, _)| host.clone()).collect())
     }
 
-    /// Measures the network until the result is within the tolerance, at most `MEASUREMENTS` times. A busy
-    /// machine only makes a network slower, so a measurement within the tolerance is not due to chance.
+    /// Repeats a measurement outside the tolerance. A busy machine only makes a network slower, so a
+    /// measurement within the tolerance is not due to chance.
     fn measure_network(&self, link: &LinkConfig) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
@@ -238,7 +237,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns an error if the measured network differs from the requested one by more than the tolerance.
     fn check(&self, measured: &Measured) -> Result<(), Failure> {
         let tolerance = &self.job.tolerance;
         let off = measured.rtt_us.median.abs_diff(measured.rtt_us.expected);
@@ -272,7 +270,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The client, the origins and the link between them. The link drops before the namespaces.
+/// Fields drop in order: the link before its namespaces.
 struct Network {
     link: Link,
     /// The link that the job requests.
@@ -324,7 +322,6 @@ impl Network {
     }
 }
 
-/// The origins, an external server, and the addresses, names and certificates that clients need.
 struct Servers {
     /// The external server between client and origins, if the job has one.
     server: Option<Server>,
@@ -334,7 +331,6 @@ struct Servers {
     addresses: Vec<SocketAddr>,
     /// The other address of each of the page's origins; empty if the job uses only one version of IP.
     other_addresses: Vec<SocketAddr>,
-    /// The pages that the origins serve, if response bodies are synthetic (generated).
     synthetic_pages: Option<SyntheticPages>,
     /// The address of the resolver, if clients query it over TCP, with or without TLS.
     resolver: Option<SocketAddr>,
@@ -404,12 +400,11 @@ fn on_core<T>(core: Option<&ServerCore>, work: impl FnOnce() -> T) -> Result<T, 
     core.run(work).blame(Fault::Machine, "giving the server its core")
 }
 
-/// Returns the address of the DNS resolver of a job; None if clients know all addresses.
+/// Returns None if clients know all addresses.
 fn resolver(job: &Job) -> Option<SocketAddr> {
     Some(SocketAddr::new(resolver_address(job.network.ip.preferred()), job.network.names.port()?))
 }
 
-/// Assigns addresses to the hosts of the page and of `--serve` commands. Fails if there are too many hosts.
 fn assign_addresses(job: &Job, serve: &ServeCommands) -> Result<BTreeMap<String, ip::Addresses>, Failure> {
     let mut hosts = BTreeMap::new();
     let of_page = job.page.origins().into_iter().map(|Origin { host, .. }| host);

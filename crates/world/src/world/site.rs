@@ -42,7 +42,6 @@ fn servers(
     Ok(servers.into_iter().flatten().collect())
 }
 
-/// Returns the transport for queries to the resolver at `address`. With TLS, the job's TLS settings apply.
 fn names_transport(
     job: &Job,
     address: SocketAddr,

@@ -25,7 +25,7 @@ use crate::network::link_config::LinkConfig;
 use crate::network::topology::FastOpenUse;
 use crate::server::{self, Server};
 
-/// The first client port, and the number of client ports. The ports are used in turn.
+/// The client's ports, which it uses in turn.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u64 = 60_000;
 /// Time to wait after the last transaction for the last segments of connections, in addition to two RTTs.
@@ -139,7 +139,6 @@ impl World<'_> {
         })
     }
 
-    /// Returns the server, request and expected response for each of the page's resources.
     fn targets(&self) -> Vec<Target> {
         let resources = self.job.page.resources.iter();
         let host = |name: &str| self.hosts[name].preferred;
@@ -197,8 +196,7 @@ impl World<'_> {
         })
     }
 
-    /// If the flood needs valid cookies, fetches them for its addresses. Makes the client drop packets to
-    /// these addresses without a reset. Returns the addresses with their cookies; nothing without a flood.
+    /// Makes the client drop packets to the flood's addresses without a reset; does nothing without a flood.
     fn prepare_flood(&self, asked: Option<FloodPlan>) -> Result<Vec<Source>, Failure> {
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let addresses: Vec<_> = flood::addresses(self.job.network.ip.preferred()).collect();
@@ -228,7 +226,6 @@ impl World<'_> {
         Ok(sources)
     }
 
-    /// Replaces the server's cookie key, or adds a new key and still accepts the old one; None: no change.
     fn change_key(&self, how: Option<NewKey>) -> fastopen_netns::Result<()> {
         let (old, new) = (cookie_key(self.job.seed), cookie_key(!self.job.seed));
         match how {
@@ -239,7 +236,6 @@ impl World<'_> {
     }
 }
 
-/// The client addresses and ports from which transactions connect.
 struct Sources {
     ip: Version,
     first: u16,
@@ -249,7 +245,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Returns the source address and port of the transaction with this number; None if no address is left.
+    /// Returns None if no address is left for this transaction.
     fn of(&self, number: u64) -> Option<SocketAddr> {
         let Some(end) = self.end else {
             // All resources are requested once from a port before the next port is used.
