@@ -24,10 +24,9 @@ pub struct CommandLine {
 struct Run {
     child: Child,
     watch: Watch,
-    /// The time at which the program was executed.
     start_ns: u64,
     end_ns: u64,
-    /// The reason why the load failed (exit code, signal or timeout); None if it succeeded.
+    /// The reason why the load failed; None if it succeeded.
     unfinished: Option<String>,
 }
 

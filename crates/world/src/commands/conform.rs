@@ -140,7 +140,6 @@ pub fn run_all(
     Ok(())
 }
 
-/// Runs a script in the calling thread's network namespace.
 fn run_script(plan: &Plan, script: &Script, folder: &Path) -> Result<ScriptRecord, Failure> {
     RouteSocket::open()?.bring_up("lo")?;
     let destroyed = DestroyEvents::subscribe();

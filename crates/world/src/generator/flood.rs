@@ -103,7 +103,7 @@ impl Flood {
     }
 }
 
-/// Returns the time of a SYN: a pseudorandom one within its interval.
+/// Returns the time at which a SYN is due after the start: a pseudorandom time in the SYN's interval.
 fn offset_ns(number: u64, rate_per_s: u32) -> u64 {
     let interval_ns = u128::from(1_000_000_000 / rate_per_s);
     number * 1_000_000_000 / u64::from(rate_per_s) + ((u128::from(spread(number)) * interval_ns) >> 64) as u64

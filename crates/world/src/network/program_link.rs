@@ -124,7 +124,6 @@ impl Pool {
     }
 }
 
-/// One direction of the link.
 struct ForwardedDirection {
     /// Frames on the way from their host to the link.
     before: DelayLine<Frame>,

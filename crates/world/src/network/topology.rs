@@ -81,7 +81,6 @@ pub struct Topology {
     pub mtu_bytes: u32,
 }
 
-/// The connection between the client and the origins.
 enum Between {
     /// Two packet sockets in this namespace. This program forwards the packets between them.
     PacketSockets(NetNs),
@@ -345,7 +344,6 @@ impl Topology {
     }
 }
 
-/// Makes the calling thread's namespace a router between the client's side and the origins' side.
 fn set_up_router(ip: Versions, to_client: &str, to_origins: &str) -> Result<()> {
     set_up_ipv6(ip, &[to_client, to_origins])?;
     let mut routes = RouteSocket::open()?;

@@ -181,7 +181,6 @@ impl Drop for Server {
     }
 }
 
-/// The reason why a server does not listen for all its hosts.
 struct Problem {
     what: String,
     /// Time after the server's start at which the problem becomes an error; it may go away before.

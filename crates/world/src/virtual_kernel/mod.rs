@@ -69,7 +69,6 @@ pub struct Task<'a> {
     polls_clock: bool,
     /// Maximum real time without a record or output, in seconds.
     silence_s: u64,
-    /// The folder with packetdrill and its scripts.
     scripts: Option<&'a Path>,
     /// The session of a command, and the file for the captured packets.
     command: Option<(&'a Session, Option<&'a File>)>,
@@ -347,7 +346,6 @@ fn boot_failure(message: String, memory_bytes: u64) -> Failure {
     Failure { fault: Fault::Machine, message, remedy }
 }
 
-/// The number of a task's parts that have ended, and their highest exit code so far.
 struct Progress<'a> {
     task: &'a Task<'a>,
     done: usize,

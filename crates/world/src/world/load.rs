@@ -301,7 +301,6 @@ struct ClientTls {
     lookups: Option<Arc<ClientConfig>>,
 }
 
-/// A load that is ready to run: its client has an address, Fast Open cookies and session tickets.
 pub(super) struct Prepared<'w, 'a> {
     world: &'w World<'a>,
     expected: Expectation,
@@ -312,7 +311,6 @@ pub(super) struct Prepared<'w, 'a> {
 }
 
 impl<'w, 'a> Prepared<'w, 'a> {
-    /// Runs the client, and reads the state of link, sockets and counters as soon as the load is over.
     fn run(mut self, client: &mut dyn UserAgent) -> Result<Observed<'w, 'a>, Failure> {
         let Self { world, .. } = self;
         let loading = world.loading(self.expected, std::mem::take(&mut self.secure));

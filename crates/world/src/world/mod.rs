@@ -323,7 +323,6 @@ impl Network {
 }
 
 struct Servers {
-    /// The external server between client and origins, if the job has one.
     server: Option<Server>,
     origins: Origins,
     authority: Option<Authority>,

@@ -21,7 +21,6 @@ use crate::failure::{Blame, Failure};
 use crate::sandbox::hosts_overlay::{are_siblings, names, uses_aliases, with_aliases};
 use crate::server::UPSTREAM_PORT;
 
-/// Returns the TLS configuration of each host, by address.
 fn servers(
     job: &Job,
     hosts: &BTreeMap<String, Addresses>,

@@ -204,7 +204,7 @@ fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Makes the browser use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
+/// Returns the flag to use QUIC for exactly the origins with HTTP/3, without waiting for `Alt-Svc`.
 fn quic(loading: &Loading) -> String {
     let urls = loading.job.page.resources.iter().map(|resource| &resource.url);
     let spoken: BTreeSet<_> = urls.filter(|url| loading.http_at(url).is_quic()).map(Origin::of).collect();

@@ -12,7 +12,6 @@ const PERIOD_NS: u64 = 8_000_000_000;
 /// Maximum number of requests in addition to those for the page's resources.
 const UNKNOWN_REQUESTS: usize = 1000;
 
-/// The state that is needed to enforce the limits during one load.
 pub(super) struct Conduct {
     /// IDs of the page's frame and of the navigation that loads the page; None before the first request.
     page: Option<(String, String)>,

@@ -9,7 +9,6 @@ use crate::contract::FrameRecord;
 
 /// Maximum width and height of a picture, in pixels.
 const SIZE: u32 = 480;
-/// The JPEG quality, up to 100.
 const QUALITY: u32 = 70;
 /// Maximum size of all pictures of a load together in base64, in bytes.
 const BUDGET: usize = 4 << 20;

@@ -40,7 +40,6 @@ const FIXED_SCRIPTS: &str = include_str!("fixed_scripts.js");
 /// The client that loads pages in Chromium. The browser starts with the first load.
 #[derive(Default)]
 pub struct Chromium {
-    /// The browser of the last load, if it can be used again.
     browser: Option<Browser>,
     visited: Option<Visited>,
 }

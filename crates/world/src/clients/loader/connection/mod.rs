@@ -42,7 +42,6 @@ pub(super) struct QueuedRequest {
     pub(super) progress: bool,
 }
 
-/// A report from a task to the loader's loop.
 pub(super) enum Report {
     LookedUp(Lookup),
     ResolverConnected(Opened),
@@ -115,7 +114,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Opens the connection, and sends requests until `requests` is closed or the connection fails.
+    /// Returns when `requests` is closed or the connection has failed.
     pub(super) async fn run(self, requests: UnboundedReceiver<QueuedRequest>) {
         let connection = Arc::new(self);
         if let Err(error) = connection.clone().try_run(requests).await {
