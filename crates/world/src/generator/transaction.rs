@@ -20,6 +20,7 @@ pub(super) struct Transaction<'a> {
     target: &'a Target,
     socket: Socket,
     due_ns: u64,
+    /// Number of bytes of the request that have been written.
     sent: usize,
     answer: Answer,
     answered_ns: Option<u64>,

@@ -11,6 +11,7 @@ use crate::contract::{CoreRecord, Engine};
 
 /// Sysctl that selects the cores for packets received by interfaces that are created later (Linux 6.3).
 const RECEIVING: &str = "net.core.rps_default_mask";
+/// Name of the thread that runs the built-in origins.
 const ORIGINS: &str = "origins";
 
 /// The core reserved for the server, and the other cores. When dropped, this thread may use all cores again.
