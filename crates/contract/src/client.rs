@@ -122,7 +122,6 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Returns the order of requests and the limits for HTTP/1: the settings, and otherwise the profile's.
     pub(super) fn policy(&self) -> Policy {
         let own = match self.profile {
             Profile::Browser => Policy::browser(),

@@ -226,7 +226,7 @@ impl Jitter {
         us
     }
 
-    /// Returns the jitter for the link model; `None` if the jitter is 0 or too large.
+    /// Returns `None` if the jitter is 0 or too large.
     fn model(self) -> Option<link::Jitter> {
         let ns = self.us().checked_mul(1000).filter(|ns| (1..=link::Jitter::MAX).contains(ns))?;
         Some(match self {

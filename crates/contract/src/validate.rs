@@ -17,22 +17,20 @@ use crate::client::{ClientKind, ClientSettings};
 use crate::job::{Job, LinkDirection, LoadPlan, Network};
 use crate::transactions::{Arrivals, TransactionsPlan};
 
-/// The largest permitted size of the header section of a request or response, in bytes.
 const HEAD_BYTES: u64 = 256 * 1024;
-/// The longest path and query that hyper accepts, in bytes.
+/// The longest path and query that hyper accepts.
 const TARGET_BYTES: u64 = 65_534;
-/// The longest word of a command line: the kernel's `MAX_ARG_STRLEN` without the closing NUL.
+/// The kernel's `MAX_ARG_STRLEN` without the closing NUL.
 const WORD_BYTES: u64 = 131_071;
-/// The largest number of session tickets that an origin may send. rustls keeps at most this number per host.
+/// rustls keeps at most this number of session tickets per host.
 const TICKETS: u8 = 8;
-/// The longest permitted time for which the kernel turns Fast Open off after a black hole: a day.
 const BLACKHOLE_TIMEOUT_S: u32 = 86_400;
 const RTT_US: RangeInclusive<u64> = 0..=60_000_000;
-/// The largest permitted time; as with [`MAX_BYTES`], sums over a page's resources then fit into 64 bits.
+/// As with [`MAX_BYTES`], sums over a page's resources fit into 64 bits.
 const MAX_US: u64 = 1_000_000_000_000;
 const MAX_BYTES: u64 = 1 << 40;
 
-/// The result of a check. The error names the invalid key and the problem.
+/// The error names the invalid key and the problem.
 type Checked = Result<(), String>;
 
 impl Job {
@@ -156,7 +154,6 @@ impl ClientSettings {
     }
 }
 
-/// Checks the words of a command line: the program is not empty, and no word is too long or contains a NUL.
 fn validate_words(place: &str, words: &[String]) -> Checked {
     not_empty(&format!("{place}[0]"), words.first().map_or("", String::as_str))?;
     for (number, word) in words.iter().enumerate() {

@@ -7,7 +7,7 @@ use fastopen_contract::{ConnectionRecord, GivenUpRecord, Invalid};
 
 use super::{Expectation, Observations, grown, retransmitted};
 
-/// Linux's first timeout for a SYN, `TCP_TIMEOUT_INIT`, in microseconds.
+/// Linux's `TCP_TIMEOUT_INIT`.
 const SYN_TIMEOUT_US: u64 = 1_000_000;
 
 /// The kernel's counters that grow only if Fast Open is used.
@@ -80,9 +80,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the number of TCP connections that may have retransmitted a SYN after a timeout; 0 if a SYN
-    /// and its SYN-ACK cannot take as long as the timeout. Linux retransmits the SYN without data and counts
-    /// a failure. Both ends may then disagree on whether the SYN carried data.
+    /// Counts the TCP connections that may have retransmitted a SYN after a timeout. Linux retransmits the
+    /// SYN without data, so both ends may disagree on whether the SYN carried data.
     pub(super) fn timed_out_syns(&self) -> i64 {
         let queued = [(&self.job.network.down, &self.link.down), (&self.job.network.up, &self.link.up)]
             .map(|(way, seen)| way.longest_queue_us(seen.queue_bytes_max));
@@ -127,7 +126,6 @@ pub(super) fn is_given_up(connection: &ConnectionRecord) -> bool {
     unanswered && connection.requests == 0
 }
 
-/// Formats the number of failures that the middlebox explains, to append to a message; empty if none.
 pub(super) fn by_path(expected: &RangeInclusive<i64>) -> String {
     match (expected.start(), expected.end()) {
         (_, 0) => String::new(),

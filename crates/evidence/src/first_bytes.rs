@@ -26,7 +26,6 @@ const PADDED: u64 = 4 * 1252;
 /// (`tcp_send_syn_data`, `MAX_TCP_OPTION_SPACE`).
 const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 
-/// Bytes of a TCP header with time stamps.
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
 /// Bytes between a client's `ClientHello` and the end of its early data, without the early data itself: a
@@ -142,13 +141,11 @@ impl Observations<'_> {
         (least + u64::from(beyond_syn) + quic_waits + waits, wire_us)
     }
 
-    /// Returns the largest number of bytes that an IP packet of the connection carries after its IP header.
     fn ip_payload(&self, connection: &ConnectionRecord) -> u64 {
         let version = self.address(connection).map_or(self.job.network.ip.preferred(), ip::Version::of);
         u64::from(self.job.network.mtu_bytes) - version.header_bytes()
     }
 
-    /// Returns the number of bytes of data that fit into the connection's SYN.
     fn syn_room(&self, connection: &ConnectionRecord) -> u64 {
         self.ip_payload(connection) - HEADER_AND_SYN_OPTIONS
     }
@@ -160,7 +157,7 @@ impl Observations<'_> {
         tls.early_bytes > 0 && self.flight_of(connection, end) > self.flight_of(connection, tls.hello_bytes)
     }
 
-    /// Returns the number of the flight that completes the client's first `bytes` bytes. The SYN is flight 0.
+    /// The SYN is flight 0.
     fn flight_of(&self, connection: &ConnectionRecord, bytes: u64) -> u64 {
         let segment = self.ip_payload(connection) - HEADER_AND_TIME_STAMPS;
         let in_syn = connection.client.is_some_and(|client| client.syn_data_acked);
@@ -182,8 +179,7 @@ impl Observations<'_> {
     }
 }
 
-/// Returns the smallest number of round trips until a first response: one for the request, one for TCP unless
-/// SYN data was acknowledged, and the handshake's for TLS or QUIC unless the origin read early data.
+/// Returns the smallest number of round trips until a first response can arrive.
 pub(super) fn round_trips(connection: &ConnectionRecord) -> u64 {
     // QUIC has no handshake of its own: it carries the TLS handshake.
     let tcp =
@@ -204,7 +200,6 @@ fn held_ns(connection: &ConnectionRecord, first: &RequestRecord) -> u64 {
     first.sent_ns.map_or(0, |sent| sent.saturating_sub(connected.max(secured)))
 }
 
-/// Formats microseconds as milliseconds, such as `12.345 ms`.
 fn shown_ms(us: u64) -> String {
     format!("{}.{:03} ms", us / 1000, us % 1000)
 }
@@ -214,8 +209,7 @@ fn acknowledgments(bytes: u64, segment: u64) -> u64 {
     (bytes / segment + 1) * 80
 }
 
-/// Returns the time in microseconds to transmit `bytes` and their headers in a direction of the link; 0
-/// without a fixed rate.
+/// Adds 5 % to `bytes` for headers. Returns 0 if the direction has no fixed rate.
 fn wire_us(way: &LinkDirection, bytes: u64) -> u64 {
     way.rate_bit_per_s.map_or(0, |rate| bytes * 21 / 20 * 8 * 1_000_000 / rate)
 }

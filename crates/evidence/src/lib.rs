@@ -1,7 +1,6 @@
 //! Decides for `fastopen-world` if a page load is a valid sample: compares the observations of client, origin
 //! servers and both kernels with the evidence that the page load must show. The rules are pure functions.
 
-/// Adds a reason why a page load is invalid to a list: the kind of the reason, and a text for people.
 macro_rules! invalid {
     ($reasons:expr, $kind:ident, $($detail:tt)+) => {
         $reasons.push(fastopen_contract::Invalid {
@@ -152,12 +151,10 @@ impl Observations<'_> {
         }
     }
 
-    /// Counts the connections for which `is_of_kind` returns true.
     fn count(&self, is_of_kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         self.connections.iter().filter(|one| is_of_kind(one)).count() as i64
     }
 
-    /// Counts the connections whose SYN data was acknowledged, according to the evidence that `end` selects.
     fn with_syn_data(&self, end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>) -> i64 {
         self.count(|one| end(one).is_some_and(|end| end.syn_data_acked))
     }
@@ -167,7 +164,7 @@ impl Observations<'_> {
         [down, up].iter().map(|way| way.dropped_loss + way.dropped_queue + u64::from(way.overruns)).sum()
     }
 
-    /// Returns the address of the connection's host; `None` if the page does not have the host.
+    /// Returns `None` if the page does not have the connection's host.
     fn address(&self, connection: &ConnectionRecord) -> Option<IpAddr> {
         self.hosts.get(&connection.host).map(|one| connection.address.unwrap_or(one.preferred))
     }
@@ -178,14 +175,13 @@ impl Observations<'_> {
         connections
     }
 
-    /// Returns the first recorded request of a connection; `None` if none of its requests is recorded.
+    /// Returns `None` if no request of the connection is recorded.
     fn first_request(&self, connection: &ConnectionRecord) -> Option<&RequestRecord> {
         let of_connection = self.requests.iter().filter(|one| one.connection == Some(connection.id));
         of_connection.min_by_key(|one| (one.sent_ns.is_none(), one.sent_ns, one.connect_start_ns.is_none()))
     }
 
-    /// Returns true if a connection lost a packet, or may have lost one: external clients do not report
-    /// losses of QUIC, so any loss on the link counts as a loss of their connections.
+    /// External clients do not report losses of QUIC, so any loss on the link counts as theirs.
     fn lost_something(&self, connection: &ConnectionRecord) -> bool {
         retransmitted(connection) || connection.quic.is_some_and(|quic| quic.lost(self.lost_packets() > 0))
     }
@@ -208,7 +204,7 @@ fn retransmitted(connection: &ConnectionRecord) -> bool {
     [connection.client, connection.origin].iter().flatten().any(|end| end.retransmits > 0)
 }
 
-/// Returns the growth of a counter; 0 if the kernel has no such counter.
+/// Returns 0 if the kernel has no such counter.
 fn grown(counters: &BTreeMap<String, i64>, name: &str) -> i64 {
     counters.get(name).copied().unwrap_or(0)
 }

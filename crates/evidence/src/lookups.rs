@@ -73,7 +73,6 @@ impl Observations<'_> {
         without.map(|one| one.host.as_str())
     }
 
-    /// Describes the first contradiction in the record of a lookup; `None` if there is none.
     fn contradiction(&self, lookup: &LookupRecord) -> Option<String> {
         let LookupRecord { host, queries, resolver, .. } = lookup;
         // A query without an answer may still be in flight, or was aborted with its connection.
@@ -133,7 +132,6 @@ impl Observations<'_> {
     }
 }
 
-/// Returns true if the connection is to the resolver.
 pub(super) fn is_resolver(connection: &ConnectionRecord) -> bool {
     connection.host.parse().is_ok_and(|host| host == resolver_address(Version::of(host)))
 }

@@ -138,9 +138,7 @@ impl Observations<'_> {
             .filter(move |one| asked && end(one).is_some_and(|end| self.is_silent(one, end)))
     }
 
-    /// Returns true if this end gets no answer because of the middlebox. If SYN data was acknowledged, the
-    /// middlebox drops the host's later packets. Otherwise, the connection was never established, because the
-    /// middlebox prevents every connection whose SYN has data.
+    /// Returns true if this end gets no answer because of the middlebox.
     fn is_silent(&self, connection: &ConnectionRecord, end: EndEvidence) -> bool {
         let Some(effect) = self.effect_on(connection) else { return false };
         if end.syn_data_acked {
@@ -205,8 +203,7 @@ impl Observations<'_> {
         failed + silent(MOST_RETRANSMITS)..=failed + silent(1) + lost_hellos
     }
 
-    /// Counts the connections whose SYN data a host accepted, but which were not established because the
-    /// middlebox drops the SYN-ACKs of such connections.
+    /// Counts connections with accepted SYN data whose SYN-ACK the middlebox dropped.
     pub(super) fn accepted_unanswered(&self) -> i64 {
         self.count(|one| {
             one.handshake_us.is_none()
@@ -216,7 +213,6 @@ impl Observations<'_> {
         })
     }
 
-    /// Returns the expected range for the number of connections whose cookie the hosts' kernels refuse.
     pub(super) fn refused_as_expected(&self) -> RangeInclusive<i64> {
         self.failed_at_host(|effect| effect.refused)
     }
@@ -245,8 +241,6 @@ impl Observations<'_> {
         self.failing(which, |one| one.client.is_some_and(|end| codes.contains(&end.fastopen_client_fail)))
     }
 
-    /// Counts the connections for which `kind` returns true, and whose SYN data fails with an effect for
-    /// which `which` returns true.
     fn failing(&self, which: impl Fn(Effect) -> bool, kind: impl Fn(&ConnectionRecord) -> bool) -> i64 {
         let fails = |effect: Effect| effect.fail.is_some() && which(effect);
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))

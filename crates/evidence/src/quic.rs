@@ -8,7 +8,6 @@ use super::lookups::is_resolver;
 use super::{Observations, grown};
 use fastopen_contract::{ConnectionRecord, Invalid, QuicRecord};
 
-/// The kernel's counter of datagrams that were dropped because a socket's buffer was full.
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
@@ -53,12 +52,11 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if a client with fallback opened the connection to an HTTP/3 server over TCP.
     pub(super) fn fell_back(&self, connection: &ConnectionRecord) -> bool {
         self.job.client.h3_fallback_us.is_some() && self.speaks_quic(connection) && connection.quic.is_none()
     }
 
-    /// Returns true if the connection is to an HTTP/3 server. The same host may also have cleartext servers.
+    /// A host with an HTTP/3 server may also have cleartext servers.
     fn speaks_quic(&self, connection: &ConnectionRecord) -> bool {
         let ConnectionRecord { host, port, .. } = connection;
         let mut urls = self.job.page.resources.iter().map(|one| &one.url);
@@ -72,8 +70,6 @@ impl Observations<'_> {
         self.job.client.h3_fallback_us.is_some() && connection.quic.is_some() && connection.tls.is_none()
     }
 
-    /// Returns true if the client gave up a QUIC connection to the same host that it had opened at least the
-    /// fallback delay before this connection.
     fn had_to_fall_back(&self, connection: &ConnectionRecord) -> bool {
         let after_ns = self.job.client.h3_fallback_us.unwrap_or(0) * 1000;
         self.connections.iter().any(|one| {
@@ -99,7 +95,6 @@ fn disagreement(host: &str, quic: &QuicRecord) -> Option<String> {
     })
 }
 
-/// Returns the name of each packet type, and the number of its packets.
 fn by_type(packets: PacketCounts) -> [(&'static str, u64); 5] {
     [
         ("Initial", packets.initial),

@@ -28,7 +28,6 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks the SYN data of the external server's connections to origins, and the kernel's counter of it.
     fn upstream(&self, reasons: &mut Vec<Invalid>) {
         let Some(UpstreamRecord { connections, syn_data }) = self.server.map(|server| server.upstream) else {
             return;
@@ -53,8 +52,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns the growth of the origins' counters. `TCPFastOpenActive` and `TCPFastOpenPassive` exclude the
-    /// external server's own connections with data in their SYN.
+    /// Returns the origins' counters without the external server's own connections with SYN data.
     pub(super) fn without_upstream(&self) -> BTreeMap<String, i64> {
         let mut counters = self.counters.origins.clone();
         let syn_data = self.server.map_or(0, |server| server.upstream.syn_data as i64);

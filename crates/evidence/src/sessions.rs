@@ -11,7 +11,6 @@ use super::{EarlyData, Expectation, Observations};
 type Secured<'a> = (&'a ConnectionRecord, &'a TlsRecord);
 
 impl Observations<'_> {
-    /// Checks the TLS sessions of the connections to each host.
     pub(super) fn sessions(&self, expected: Expectation, reasons: &mut Vec<Invalid>) {
         let mut of_host: BTreeMap<&str, Vec<Secured>> = BTreeMap::new();
         for connection in &self.connections_by_opening() {
@@ -69,9 +68,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if the first request of a connection is known to be safe (RFC 9110 section 9.2.1). DNS
-    /// queries are safe. If the connection carried a request that is not in the records, such as a CORS
-    /// preflight, the first request is unknown and the result is false.
+    /// Returns true if the first request is known to be safe (RFC 9110 section 9.2.1). It is unknown if the
+    /// records lack a request of the connection, such as a CORS preflight.
     fn begins_safely(&self, connection: &ConnectionRecord) -> bool {
         if is_resolver(connection) {
             return true;
@@ -85,8 +83,7 @@ impl Observations<'_> {
         first.is_some_and(|method| matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE"))
     }
 
-    /// Returns true if the first request was sent only after the handshake, so that there was no early data.
-    /// This happens if a browser sends the request for which it opened the connection on another connection.
+    /// A browser may send the request for which it opened the connection on another connection.
     fn begins_after_handshake(&self, connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
         let sent_ns = self.first_request(connection).and_then(|first| first.sent_ns);
         sent_ns.is_some_and(|sent_ns| sent_ns > tls.secured_ns + self.late_us() * 1000)
@@ -140,21 +137,17 @@ fn no_early_data(host: &str, connections: &[Secured], expected: EarlyData, reaso
     }
 }
 
-/// Returns the connection whose handshake was complete first. If the first connection lost its SYN, a later
-/// connection may get tickets earlier.
+/// If the first connection lost its SYN, a later connection may get tickets earlier.
 fn first_secured<'a>(connections: &[Secured<'a>]) -> Option<Secured<'a>> {
     connections.iter().min_by_key(|(_, tls)| tls.secured_ns).copied()
 }
 
-/// Returns the number of 0-RTT packets that the client sent or the origin received, whichever is larger.
 fn zero_rtt_packets(connection: &ConnectionRecord) -> u64 {
     connection.quic.map_or(0, |quic| {
         quic.client.sent.zero_rtt.max(quic.origin.map_or(0, |origin| origin.received.zero_rtt))
     })
 }
 
-/// Returns true if both ends report early data, and over QUIC also 0-RTT packets. The origin must have read
-/// the early data before the handshake was complete.
 fn began_early(connection: &ConnectionRecord, tls: &TlsRecord) -> bool {
     let in_packets = connection.quic.is_none_or(|quic| {
         quic.client.sent.zero_rtt > 0 && quic.origin.is_some_and(|origin| origin.received.zero_rtt > 0)

@@ -76,7 +76,6 @@ impl Observations<'_> {
     }
 }
 
-/// Returns true if a TCP connection with requests lost nothing, but no SYN data was acknowledged.
 fn is_missing_syn_data(connection: &ConnectionRecord) -> bool {
     connection.requests > 0
         && connection.quic.is_none()

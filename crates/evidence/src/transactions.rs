@@ -144,7 +144,6 @@ impl Seen<'_> {
         grown(&self.counters.origins, name).max(0) as u64
     }
 
-    /// Returns true if a flood or SYN cookies may change how the server treats Fast Open connections.
     fn is_disturbed(&self) -> bool {
         self.asked.flood.is_some() || self.asked.syncookies > 0
     }
