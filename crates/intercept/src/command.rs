@@ -93,7 +93,6 @@ impl Invocation<'_> {
     }
 }
 
-/// The network in which the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     /// This machine's network. Its sysctl must enable Fast Open. Supervision lasts until all processes end.
@@ -170,7 +169,6 @@ fn setting() -> u32 {
     sysctl::get(SETTING).ok().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Starts the command under the seccomp filter. Returns the filter's listener and the command's process ID.
 fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     let mut starting = command.command();
     // SAFETY: one system call without memory or locks, which is allowed between fork and exec.
@@ -186,8 +184,8 @@ fn start(command: Invocation, isolated: bool) -> Result<(OwnedFd, Pid), Error> {
     Ok((listener, Pid::from_raw(child.id() as i32)))
 }
 
-/// Closes the inherited descriptors, replaces the standard streams, and changes to the root folder. Otherwise
-/// the reader of an inherited pipe would wait until this process ends. The command has its own copies.
+/// Otherwise the reader of an inherited pipe would wait until this process ends. The command has its own
+/// copies of the descriptors.
 fn close_inherited() -> io::Result<()> {
     process::close_standard_streams()?;
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -204,12 +202,11 @@ fn close_inherited() -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// A running command, and the state of its supervision.
 struct Session<'r> {
     pid: Pid,
-    /// Start of the command, in nanoseconds of the monotonic clock.
+    /// On the monotonic clock.
     start_ns: u64,
-    /// Exit code of the command, once it has ended.
+    /// Set once the command has ended.
     code: Option<i32>,
     network: Network,
     supervisor: Supervisor,
@@ -247,8 +244,7 @@ impl Session<'_> {
         }
     }
 
-    /// Forwards signals from processes outside the command (`SI_USER`). Signals from the terminal reach the
-    /// command directly.
+    /// Signals from the terminal reach the command directly.
     fn forward_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = Signal::try_from(signal.ssi_signo as i32);
@@ -262,7 +258,6 @@ impl Session<'_> {
         }
     }
 
-    /// Reaps the command and orphans, and records that the command stopped or ended.
     fn reap(&mut self) -> io::Result<()> {
         loop {
             match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {

@@ -14,20 +14,18 @@ pub(crate) const FIRST_WRITE_TIMEOUT_NS: u64 = 20_000_000;
 /// The timeout for a client that always writes first but may be slow, such as a browser.
 pub(crate) const LONG_FIRST_WRITE_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Maximum number of queued connections. Each uses a descriptor.
+/// Each queued connection uses a descriptor.
 const CAPACITY: usize = 4096;
 
 /// A connection whose SYN may still wait for the client's first write.
 pub(crate) struct DeferredConnect {
     due_ns: u64,
-    /// The thread that called `connect`.
     pub(crate) task: Rc<Task>,
     pub(crate) descriptor: i32,
     /// `SO_COOKIE` of the socket, which shows later if the descriptor was reused for another socket.
     pub(crate) cookie: u64,
 }
 
-/// A queue of connections whose SYN may wait, ordered by the times at which they are checked.
 pub(crate) struct DeferredConnects {
     timeout_ns: u64,
     queue: VecDeque<DeferredConnect>,
@@ -38,7 +36,6 @@ impl DeferredConnects {
         Self { timeout_ns, queue: VecDeque::new() }
     }
 
-    /// Queues a connection for a check `timeout_ns` after `now_ns`, unless the queue is full.
     pub(crate) fn push(&mut self, now_ns: u64, task: Rc<Task>, descriptor: i32, cookie: u64) {
         if self.queue.len() < CAPACITY {
             let due_ns = now_ns + self.timeout_ns;
@@ -46,13 +43,11 @@ impl DeferredConnects {
         }
     }
 
-    /// Removes and returns a connection whose check is due; None if there is none.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<DeferredConnect> {
         let due = self.queue.front().is_some_and(|connect| connect.due_ns <= now_ns);
         if due { self.queue.pop_front() } else { None }
     }
 
-    /// Returns the time until the first check is due, in nanoseconds; None if the queue is empty.
     pub(crate) fn timeout_ns(&self, now_ns: u64) -> Option<u64> {
         self.queue.front().map(|connect| connect.due_ns.saturating_sub(now_ns))
     }

@@ -13,18 +13,17 @@ pub(crate) fn begin_handshake(socket: impl AsFd) {
     let _ = SockRef::from(&socket).send_with_flags(&[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
 
-/// Returns true if `getpeername` succeeds, as on an established connection.
 pub(crate) fn has_peer(socket: impl AsFd) -> bool {
     SockRef::from(&socket).peer_addr().is_ok()
 }
 
-/// Returns the address and port to which the socket is bound; None if it is not bound to IPv4 or IPv6.
+/// Returns `None` if the socket is not bound to IPv4 or IPv6.
 pub(crate) fn local(socket: impl AsFd) -> Option<SocketAddr> {
     let name = SockRef::from(&socket).local_addr().ok()?;
     name.as_socket().filter(|address| address.port() != 0)
 }
 
-/// Binds a socket to this local port (None: the kernel's choice) before it connects to `peer`.
+/// Binds a socket before it connects to `peer`. Without a `port`, the kernel chooses one.
 pub(crate) fn bind(socket: impl AsFd, peer: IpAddr, port: Option<u16>) -> io::Result<()> {
     let socket = SockRef::from(&socket);
     if port.is_some() {

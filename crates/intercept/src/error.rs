@@ -44,12 +44,10 @@ impl Error {
         }
     }
 
-    /// Returns a function for `map_err` that creates an [`Error::Kernel`] of this operation.
     pub(crate) fn kernel<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
         move |error| fastopen_netns::Error::other(operation, error.into()).into()
     }
 
-    /// Returns the error for a command that `execve` could not run.
     pub(crate) fn spawn(command: String, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSuchCommand(command),
@@ -58,7 +56,7 @@ impl Error {
     }
 }
 
-/// Returns the reason why the kernel did not install the filter, and a remedy, which may be empty.
+/// Returns the reason and a remedy, which may be empty.
 fn seccomp_advice(error: &io::Error) -> (&'static str, &'static str) {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EBUSY) => (

@@ -83,13 +83,8 @@ fn report_exec(command: &mut Command) -> nix::Result<OwnedFd> {
     Ok(reader)
 }
 
-/// Installs the filter permanently on the calling thread and its later children. Returns its listener.
-///
-/// Without `CAP_SYS_ADMIN` it sets `no_new_privs`, so that set-user-ID programs do not gain privileges.
-///
-/// # Errors
-/// Returns EBUSY if a filter with a listener is already installed, and ENOSYS or EINVAL if the kernel has no
-/// user notification.
+/// Installs the filter on the calling thread and its later children. Without `CAP_SYS_ADMIN`, this sets
+/// `no_new_privs`, so that set-user-ID programs do not gain privileges.
 fn install() -> io::Result<OwnedFd> {
     match attach() {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {

@@ -17,9 +17,8 @@ pub(crate) struct Call {
     id: u64,
     /// ID of the calling thread in this process's PID namespace.
     pub(crate) thread: i32,
-    /// The number of the call (`SYS_*`).
+    /// A constant `SYS_*`.
     pub(crate) number: i64,
-    /// The arguments of the call.
     pub(crate) arguments: [u64; 6],
 }
 
@@ -77,7 +76,6 @@ impl Listener {
         }
     }
 
-    /// Lets the kernel execute a suspended system call.
     pub(crate) fn resume(&self, call: &Call) {
         self.answer(call, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }

@@ -89,7 +89,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Converts a connection of a command that started at `start_ns` of the monotonic clock.
     pub(crate) fn new(opened: &Opened, start_ns: u64) -> Self {
         Self {
             local_port: opened.local.map(|local| local.port()),
@@ -128,11 +127,10 @@ pub struct Peer {
     pub tally: Tally,
 }
 
-/// The file to which records are written, if any.
 pub(crate) struct Records(pub(crate) Option<File>);
 
 impl Records {
-    /// Writes a record. Ignores errors, because the command continues even if no one reads the records.
+    /// Ignores errors, because the command continues even if no one reads the records.
     pub(crate) fn write(&mut self, record: &Record) {
         if let Some(file) = &self.0 {
             let _ = write_line(file, record);

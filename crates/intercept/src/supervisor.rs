@@ -21,13 +21,12 @@ use crate::report::{Peer, Traffic};
 use crate::tally::Tally;
 use crate::task::Task;
 
-/// Length of the Fast Open queue that a listener gets: the same as for emulated origin servers.
+/// The same as for emulated origin servers.
 const LISTENER_QUEUE: i32 = 4096;
 /// Maximum number of peers (servers' addresses and ports) whose connections are counted separately.
 const PEERS: usize = 1000;
 /// Maximum wait for the destroy events of sockets that the kernel no longer lists.
 const DESTROY_EVENTS_TIMEOUT_NS: u64 = 100_000_000;
-/// The reason, for the report, why Fast Open was not enabled on a Multipath TCP socket.
 const MULTIPATH: &str = "its socket uses Multipath TCP";
 
 /// A connection whose destroy event (`sock_diag`) has not been handled yet.
@@ -45,13 +44,12 @@ pub(crate) struct Supervisor {
     pub(crate) events: DestroyEvents,
     namespace: u64,
     deferred: DeferredConnects,
-    /// A handle to the thread of the last suspended call.
     last_task: Option<Rc<Task>>,
-    /// Open connections by `SO_COOKIE`.
+    /// By `SO_COOKIE`.
     open: BTreeMap<u64, Connection>,
     peers: BTreeMap<Option<SocketAddr>, Tally>,
     traffic: Traffic,
-    /// Collects a report on each connection, in addition to the counts; `None` for only the counts.
+    /// `None` if connections are only counted.
     pub(crate) observer: Option<Observer>,
     /// True to set a Fast Open queue on listeners that have none.
     pub(crate) gives_queues: bool,
@@ -60,7 +58,7 @@ pub(crate) struct Supervisor {
 /// Collects every connection, with or without Fast Open.
 #[derive(Default)]
 pub(crate) struct Observer {
-    /// Client port of the next connection; None: the kernel's choice.
+    /// `None`: the kernel's choice.
     pub(crate) next_port: Option<u16>,
     /// Connections that have ended, or that were open when [`Supervisor::count_all`] was last called.
     pub(crate) connections: Vec<Opened>,
@@ -100,7 +98,7 @@ impl Supervisor {
         self.deferred.timeout_ns(monotonic_ns())
     }
 
-    /// Answers a suspended call if there is one. Returns false if no process is under the filter any more.
+    /// Returns false if no process is under the filter any more.
     pub(crate) fn answer_if_held(&mut self) -> io::Result<bool> {
         let ready = self.listener.ready();
         if ready.contains(PollFlags::POLLIN) {
@@ -269,7 +267,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Counts the connections whose sockets were destroyed, according to the kernel's events.
     pub(crate) fn handle_events(&mut self) {
         while let Some(report) = self.events.try_next() {
             self.count(report.cookie, &report.outcome);
@@ -338,13 +335,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the counts of a peer. All peers after the first [`PEERS`] share their counts.
+    /// All peers after the first [`PEERS`] share their counts.
     fn tally(&mut self, peer: Option<SocketAddr>) -> &mut Tally {
         let is_separate = self.peers.len() < PEERS || self.peers.contains_key(&peer);
         self.peers.entry(peer.filter(|_| is_separate)).or_default()
     }
 
-    /// Counts a call on whose socket Fast Open could not be enabled.
     fn count_failure(&mut self, error: &io::Error) {
         let reason = match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ESRCH) => return, // the calling thread has ended
@@ -356,7 +352,7 @@ impl Supervisor {
     }
 }
 
-/// Returns the address to which a call connects; None if it cannot be read.
+/// Returns `None` if the address cannot be read.
 fn peer_of(call: &Call, task: &Task) -> Option<SocketAddr> {
     let [_, second, third, _, fifth, sixth] = call.arguments;
     let (address, length) = match call.number {

@@ -38,7 +38,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns the counts of one connection, according to its `TCP_INFO`.
     pub(crate) fn of(info: &TcpInfo) -> Self {
         if info.segments_out == 0 {
             return Self { connections: 1, unused: 1, ..Self::default() };
@@ -80,7 +79,6 @@ mod tests {
     use super::*;
     use fastopen_netns::tcp::OPT_SYN_DATA;
 
-    /// An established connection without data in its SYN.
     fn plain() -> TcpInfo {
         TcpInfo { segments_out: 3, bytes_acked: 1, ..TcpInfo::from_bytes(&[]) }
     }

@@ -17,11 +17,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Opens a handle to a thread by ID. Check afterwards that the thread's call is still suspended, because
-    /// otherwise the ID may have been reused.
-    ///
-    /// # Errors
-    /// ESRCH if the thread has ended.
+    /// Check afterwards that the thread's call is still suspended, because otherwise the ID may have been
+    /// reused. Fails with ESRCH if the thread has ended.
     pub(crate) fn open(thread: i32) -> io::Result<Self> {
         match pidfd_open(thread, libc::PIDFD_THREAD) {
             // Before Linux 6.9 only processes have a pidfd. Threads share the descriptors of their process.
@@ -38,15 +35,12 @@ impl Task {
         self.own && self.thread == thread
     }
 
-    /// Returns a duplicate of one of the thread's descriptors.
-    ///
-    /// # Errors
     /// EPERM if Yama or the dumpable flag forbids it, EBADF if it is not open, ESRCH if the task has ended.
     pub(crate) fn fetch(&self, descriptor: i32) -> io::Result<OwnedFd> {
         pidfd_getfd(&self.handle, descriptor)
     }
 
-    /// Reads the thread's memory at `address` until `bytes` is full. A partial read is an error.
+    /// A partial read is an error.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         let wanted = bytes.len();
@@ -56,7 +50,7 @@ impl Task {
         )
     }
 
-    /// Writes `bytes` to the thread's memory at `address`. A partial write is an error.
+    /// A partial write is an error.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let there = RemoteIoVec { base: address as usize, len: bytes.len() };
         complete(

@@ -24,7 +24,6 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A request to the supervising thread: see [`Watch::connections`].
 struct Request {
     next_port: Option<u16>,
     answer: Sender<io::Result<Vec<Opened>>>,
@@ -97,7 +96,7 @@ impl Drop for Watch {
     }
 }
 
-/// Answers suspended calls and requests until the [`Watch`] is dropped.
+/// Returns when the [`Watch`] is dropped.
 fn supervise(mut supervisor: Supervisor, requests: &Receiver<Request>, waker: &Waker) -> io::Result<()> {
     // False once no process is under the filter (POLLHUP): the listener would then always be ready.
     let mut anybody = true;
