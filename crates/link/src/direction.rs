@@ -133,7 +133,6 @@ impl<P> Direction<P> {
         self.pass(0, self.now, Packet { bytes, extra_delay, payload })
     }
 
-    /// Passes a packet through the stages from index `first` on, until a stage drops, answers or keeps it.
     fn pass(&mut self, first: usize, mut at: Nanos, mut packet: Packet<P>) -> Result<(), Dropped<P>> {
         for number in first..self.stages.len() {
             let (stage, mut downstream) = split(&mut self.stages, &mut self.stats, number);

@@ -15,7 +15,7 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// Creates decisions that are true with a probability of `ratio`, from 0 to 1.
+    /// `ratio` is a probability from 0 to 1.
     pub(crate) fn new(ratio: f64, seed: u64) -> Self {
         const NUMBERS: f64 = 18_446_744_073_709_551_616.0; // 2^64
         Self { generator: Xoshiro256PlusPlus::seed_from_u64(seed), threshold: (ratio * NUMBERS) as u64 }

@@ -184,8 +184,7 @@ pub fn length(ip: &[u8]) -> Option<usize> {
     }
 }
 
-/// Sets the length field in the header to the length of `ip`, and updates the checksum of an IPv4 header. The
-/// header must be complete.
+/// Also updates the checksum of an IPv4 header. The header must be complete.
 pub(crate) fn set_length(ip: &mut [u8]) {
     let length = ip.len() as u16;
     if ip[0] >> 4 == 6 {
@@ -199,7 +198,7 @@ pub(crate) fn set_length(ip: &mut [u8]) {
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Exchanges the source and destination addresses of a packet. The header must be complete.
+/// The header must be complete.
 pub(crate) fn swap_addresses(ip: &mut [u8]) {
     let (start, bytes) = addresses(ip);
     let (source, destination) = ip[start..start + 2 * bytes].split_at_mut(bytes);

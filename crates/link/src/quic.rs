@@ -53,7 +53,7 @@ fn packet(bytes: &[u8]) -> Option<(PacketType, Option<&[u8]>)> {
     Some((packet_type, behind(packet_type, rest)))
 }
 
-/// Returns the bytes after a packet; `None` if the packet is incomplete. `rest` starts after connection IDs.
+/// `rest` starts after the connection IDs. Returns `None` if the packet is incomplete.
 fn behind(packet_type: PacketType, mut rest: &[u8]) -> Option<&[u8]> {
     if packet_type == PacketType::Initial {
         let (token, after) = varint(rest)?;

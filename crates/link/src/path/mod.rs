@@ -76,7 +76,6 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
-    /// Returns true if the behaviour acts on the segments of a TLS `ClientHello`.
     const fn concerns_hellos(self) -> bool {
         matches!(self, Self::DropSplitHello | Self::RstSplitHello | Self::StallSecondSegment)
     }
@@ -140,7 +139,6 @@ type FlowKey = (SocketAddr, SocketAddr);
 struct Flow {
     /// Acknowledgement number of a SYN-ACK that acknowledges only the SYN, not its data.
     after_syn: u32,
-    /// Set once the server has acknowledged the data.
     accepted: bool,
 }
 
@@ -348,7 +346,6 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Truncates the packet to `bytes`.
     fn shorten(&mut self, bytes: usize) {
         let ip = std::mem::take(&mut self.ip);
         self.ip = &mut ip[..bytes];

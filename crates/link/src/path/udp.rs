@@ -41,12 +41,10 @@ impl<'a> UdpDatagram<'a> {
         (udp + UDP_HEADER <= ip.len()).then_some(Self { ip, header, udp })
     }
 
-    /// Returns the address of the host, which is the destination if `way` is up and the source if it is down.
     pub(super) fn host(&self, way: Way) -> IpAddr {
         if way == Way::Up { self.header.destination } else { self.header.source }
     }
 
-    /// Returns the offset of the client's port in the packet.
     fn client_port_at(&self, way: Way) -> usize {
         self.udp + if way == Way::Up { 0 } else { 2 }
     }
@@ -157,7 +155,6 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes tokens for `bytes` and returns true. If the bucket has too few, takes none and returns false.
     fn take(&mut self, now: Nanos, bytes: u64) -> bool {
         let lasts = |bytes: u64| bytes * 8 * NS_PER_S / LIMIT_BIT_PER_S;
         let full_at = self.full_at.max(now) + lasts(bytes);

@@ -26,7 +26,6 @@ pub enum Aqm {
 
 /// A queue with active queue management (AQM). Its functions count dropped packets in `stats`.
 pub(super) trait ManagedQueue<P>: Send {
-    /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;
 
     /// Adds a packet. Drops it or other packets if the queue would exceed `limit_bytes`.
@@ -47,7 +46,6 @@ pub(crate) struct Managed<Q> {
 }
 
 impl<Q> Managed<Q> {
-    /// Creates the stage. A limit of `None` means no limit.
     pub(super) fn new(queue: Q, limit_bytes: Option<u64>) -> Self {
         Self { queue, limit_bytes: limit_bytes.unwrap_or(u64::MAX), asked: 0 }
     }
@@ -78,7 +76,6 @@ impl<P, Q: ManagedQueue<P>> Stage<P> for Managed<Q> {
     }
 }
 
-/// Counts a packet of a managed queue as dropped.
 pub(super) fn drop_from_queue<P>(packet: &Packet<P>, stats: &mut Stats) {
     stats.count_drop(DropCause::Queue, packet.bytes);
 }

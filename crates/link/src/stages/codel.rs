@@ -55,15 +55,13 @@ impl<P> CodelQueue<P> {
         self.packets.push_back((now, packet));
     }
 
-    /// Removes the first packet, and returns its arrival time and the packet; `None` if the queue is empty.
     pub(super) fn pop(&mut self) -> Option<(Nanos, Packet<P>)> {
         let first = self.packets.pop_front()?;
         self.bytes -= u64::from(first.1.bytes);
         Some(first)
     }
 
-    /// Drops packets at the head as `CoDel` requires, then removes and returns the next packet. `backlog` is
-    /// the number of bytes in other queues for the same wire.
+    /// `backlog` is the number of bytes in other queues for the same wire.
     pub(super) fn dequeue(&mut self, now: Nanos, backlog: u64, stats: &mut Stats) -> Option<Packet<P>> {
         let mut taken = self.dodequeue(now, backlog);
         if self.dropping {
@@ -117,14 +115,13 @@ impl<P> CodelQueue<P> {
     }
 }
 
-/// The result of `dodequeue` (`dodequeue_result` in the RFC).
+/// `dodequeue_result` in the RFC.
 struct Taken<P> {
     packet: Option<Packet<P>>,
     /// Set if the sojourn time has been above the target for an interval.
     ok_to_drop: bool,
 }
 
-/// Returns the time of the next drop, an interval divided by the square root of `count` after `time`.
 fn control_law(time: Nanos, count: u32) -> Nanos {
     time + (INTERVAL * INTERVAL / u64::from(count)).isqrt()
 }
@@ -134,7 +131,6 @@ impl<P: Send> ManagedQueue<P> for CodelQueue<P> {
         self.bytes
     }
 
-    /// Adds a packet, or drops it if the queue would exceed the limit.
     fn enqueue(&mut self, now: Nanos, packet: Packet<P>, limit_bytes: u64, stats: &mut Stats) {
         if self.bytes + u64::from(packet.bytes) <= limit_bytes {
             self.push(now, packet);

@@ -29,11 +29,9 @@ struct FlowQueue<P> {
     active: bool,
 }
 
-/// The queues of all flows, and the order in which they are served.
 pub(super) struct FlowQueues<P> {
     /// True for FQ-CoDel, which manages the queues with `CoDel`; false for DRR.
     managed: bool,
-    /// Queues used so far, by number.
     flows: BTreeMap<u64, FlowQueue<P>>,
     /// Numbers of queues that were empty until a packet arrived. They are served before `old`. DRR has none.
     new: VecDeque<u64>,
@@ -43,14 +41,12 @@ pub(super) struct FlowQueues<P> {
 }
 
 impl<P> FlowQueues<P> {
-    /// Creates the queues of FQ-CoDel (`managed`) or DRR.
     pub(super) fn new(managed: bool, seed: u64) -> Self {
         let (new, old) = (VecDeque::new(), VecDeque::new());
         let hash = FlowHash { seed, addresses: BTreeMap::new() };
         Self { managed, flows: BTreeMap::new(), new, old, bytes: 0, hash }
     }
 
-    /// Drops the first packet of the queue with the most bytes.
     fn drop_from_longest(&mut self, stats: &mut Stats) {
         let longest =
             self.flows.values_mut().max_by_key(|flow| flow.queue.bytes()).expect("there are queues");

@@ -24,12 +24,10 @@ pub(crate) struct TailDrop {
 }
 
 impl TailDrop {
-    /// Creates the queue. A limit of `None` means no limit.
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
         Self { limit_bytes: limit_bytes.unwrap_or(u64::MAX), bytes: 0, packets: VecDeque::new() }
     }
 
-    /// Removes the packets whose serialisation has begun by `now`.
     fn settle(&mut self, now: Nanos) {
         while let Some(&(_, bytes)) = self.packets.front().filter(|(begins, _)| *begins <= now) {
             self.packets.pop_front();

@@ -50,7 +50,6 @@ impl Trace {
         Ok(Self { times: times_ms.iter().map(|ms| ms * NANOS_PER_MS).collect() })
     }
 
-    /// Returns the period after which the trace repeats.
     fn period(&self) -> Nanos {
         self.times[self.times.len() - 1]
     }
@@ -101,7 +100,7 @@ impl<P> Stage<P> for Opportunities {
         self.open_after(now)
     }
 
-    /// Sends a packet. A packet offered exactly at the open opportunity has waited for it, and may use it.
+    /// A packet offered exactly at the open opportunity has waited for it, and may use it.
     fn offer(&mut self, now: Nanos, packet: &mut Packet<P>, _: &mut Downstream<P>) -> Verdict {
         if now != self.open_at || self.open_bytes == 0 {
             self.open_after(now);
@@ -121,7 +120,6 @@ impl Opportunities {
         Self { trace, open_at: start, open_bytes: 0, period_start: start, next: 0 }
     }
 
-    /// Opens the first opportunity after `now` that has room, and returns its time.
     fn open_after(&mut self, now: Nanos) -> Nanos {
         if self.open_at <= now {
             self.open_bytes = 0;
@@ -137,7 +135,6 @@ impl Opportunities {
         self.period_start + self.trace.times[self.next]
     }
 
-    /// Skips all opportunities up to and including `now`.
     fn skip_past(&mut self, now: Nanos) {
         if self.next_at() > now {
             return;
