@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::{Doing, Result};
 
-/// Size of the buffer for a counter file: larger than any of the files.
+/// Larger than any of the counter files.
 const FILE_BYTES: usize = 1 << 14;
 
 /// The counter files of one network namespace. Threads of any namespace can read them.
@@ -70,7 +70,7 @@ impl CounterFiles {
     }
 }
 
-/// Reads one of the counter files. A read at offset 0 makes a `seq_file` generate its content again.
+/// A read at offset 0 makes a `seq_file` generate its content again.
 fn text(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
@@ -120,8 +120,7 @@ fn parse<'t>(text: &'t str, group: &'t str) -> impl Iterator<Item = (String, i64
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
 }
 
-/// Parses the UDP counters in `/proc/net/snmp6`, a name and a value in each line. Returns them under the
-/// names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
+/// Returns the counters under the names of IPv4: `UdpInDatagrams` for `Udp6InDatagrams`.
 fn parse_udp6(text: &str) -> impl Iterator<Item = (String, i64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;

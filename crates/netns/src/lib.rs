@@ -83,10 +83,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Converts the errors of a `Result` into [`Error`]s that name the failed operation.
 pub(crate) trait Doing<T>: Sized {
-    /// Converts an error into an [`Error`] of the operation that `operation` returns.
     fn operation(self, operation: impl FnOnce() -> Operation) -> Result<T>;
 
-    /// Converts an error into an [`Error`] whose operation `words` describes ([`Operation::Other`]).
     fn doing(self, words: impl FnOnce() -> String) -> Result<T> {
         self.operation(|| Operation::Other(words()))
     }
@@ -98,7 +96,6 @@ impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     }
 }
 
-/// Returns the result of a system call, or the error in `errno` if the result is negative.
 pub(crate) fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }

@@ -70,7 +70,7 @@ struct IdMapper {
 }
 
 impl IdMapper {
-    /// Starts the mapping process. The caller must have only one thread.
+    /// The caller must have only one thread.
     fn start() -> io::Result<Self> {
         let (waiting, entered) = pipe()?;
         let parent = nix::unistd::getpid();
@@ -86,7 +86,6 @@ impl IdMapper {
         }
     }
 
-    /// Lets the child map IDs into this process's user namespace, and reaps it. Returns true if it succeeded.
     fn map(self) -> bool {
         let _ = nix::unistd::write(&self.entered, b"x");
         drop(self.entered);
@@ -131,8 +130,7 @@ fn identity(own: &str) -> String {
     map
 }
 
-/// Returns the first ID range of a user in a file like `/etc/subuid` (subuid(5)): the first ID and the number
-/// of IDs. None if the user has no range.
+/// Returns the first ID and the number of IDs of the user's first range (subuid(5)).
 fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)> {
     file.lines().find_map(|line| match line.split(':').collect::<Vec<_>>()[..] {
         [owner, first, count] if owner == name || owner == user.to_string() => Some((first, count)),
@@ -140,7 +138,7 @@ fn range<'a>(file: &'a str, name: &str, user: u32) -> Option<(&'a str, &'a str)>
     })
 }
 
-/// Makes all mounts private, so that later mounts stay inside this mount namespace.
+/// Later mounts then stay inside this mount namespace.
 pub(crate) fn make_mounts_private() -> Result<()> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .doing(|| "making mounts private".into())
@@ -196,7 +194,7 @@ pub fn mount_proc() {
     let _ = mount_new("proc", "/proc", None);
 }
 
-/// Mounts a new file system of type `kind` on `target`, with the options `data`.
+/// `kind` is the type of the new file system, and `data` holds its options.
 pub(crate) fn mount_new(
     kind: &str,
     target: &(impl nix::NixPath + ?Sized),

@@ -14,12 +14,11 @@ use netlink_sys::{Socket, SocketAddr};
 /// A netlink socket of the network namespace in which it was opened, and its receive buffer.
 pub(crate) struct Netlink(Socket, Vec<u8>);
 
-/// Size of the receive buffer. Datagrams of the kernel are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
+/// Datagrams of the kernel are smaller: `NLMSG_GOODSIZE`, or 32 KiB in a dump.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// `NLMSG_HDRLEN` of `include/uapi/linux/netlink.h`.
 const HEADER_BYTES: usize = 16;
 
-/// A message with which the kernel answers a request.
 pub(crate) struct Answer {
     /// `nlmsg_type`.
     pub(crate) kind: u16,
@@ -36,7 +35,6 @@ impl Netlink {
         Ok(Self(socket, Vec::with_capacity(DATAGRAM_BYTES)))
     }
 
-    /// Sends a message of type `kind` and collects the answers. Adds `flags` to `NLM_F_REQUEST | NLM_F_ACK`.
     pub(crate) fn exchange(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<Vec<Answer>> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend(payload);
@@ -87,7 +85,6 @@ pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, value.to_ne_bytes())
 }
 
-/// Returns the bytes of 32-bit words, in the machine's byte order.
 pub(crate) fn words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
@@ -101,7 +98,6 @@ pub(crate) fn payloads(bytes: &[u8], kind: u16) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the 32-bit word at an offset; None if `bytes` is too short.
 pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

@@ -41,9 +41,7 @@ struct FrameHeader {
     address: libc::sockaddr_ll,
 }
 
-/// A frame in the ring.
 struct RingFrame<'a> {
-    /// Time at which the frame passed the interface, in nanoseconds since 1970.
     unix_ns: u64,
     outgoing: bool,
     /// The frame from its Ethernet header on.

@@ -117,8 +117,7 @@ impl PrivateFolder {
     }
 }
 
-/// Creates and locks a folder whose name fits `template` (mkdtemp(3)). The lock is None if the file system
-/// has no locks; a leftover folder then stays.
+/// The lock is `None` if the file system has no locks. A leftover folder then stays.
 fn make_locked(template: &Path) -> nix::Result<(PathBuf, Option<Flock<File>>)> {
     loop {
         let path = nix::unistd::mkdtemp(template)?;
@@ -254,7 +253,6 @@ pub fn kill_group(child: &std::process::Child) {
     let _ = nix::sys::signal::killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
 }
 
-/// Returns true if this process is PID 1 of its PID namespace.
 fn is_init() -> bool {
     nix::unistd::getpid() == Pid::from_raw(1)
 }
@@ -386,7 +384,6 @@ pub fn run_in_child_with_signals(child: impl FnOnce() -> i32) -> Result<i32> {
     })
 }
 
-/// Returns the exit code of a child that has ended; None for any other status.
 fn code_of(status: WaitStatus) -> Option<i32> {
     match status {
         WaitStatus::Exited(_, code) => Some(code),

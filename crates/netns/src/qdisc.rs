@@ -206,7 +206,6 @@ impl Qdisc {
     }
 }
 
-/// Returns attributes with a 32-bit number each.
 fn numbers(attributes: &[(u16, u32)]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, value)| number(*kind, *value)).collect()
 }
@@ -217,7 +216,7 @@ fn rate_spec(byte_per_s: u64) -> Vec<u8> {
     [vec![0, layer, 0, 0, 0, 0, 0, 0], words([rate_32(byte_per_s)])].concat()
 }
 
-/// Returns a rate for a 32-bit field. The kernel ignores the field if it also gets the rate in 64 bits.
+/// The kernel ignores the 32-bit field if it also gets the rate in 64 bits.
 fn rate_32(byte_per_s: u64) -> u32 {
     u32::try_from(byte_per_s).unwrap_or(u32::MAX)
 }

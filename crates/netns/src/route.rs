@@ -193,7 +193,6 @@ impl RouteSocket {
         })
     }
 
-    /// Sends a message that consists of `parts`, and waits for the acknowledgement.
     pub(crate) fn ask(&mut self, kind: u16, flags: u16, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
         self.exchange(kind, flags, parts).map(drop)
     }
@@ -209,7 +208,6 @@ impl RouteSocket {
         self.netlink.exchange(kind, flags, &payload)
     }
 
-    /// Returns the kernel's number of an interface of this namespace.
     pub(crate) fn index(&mut self, interface: &str) -> Result<u32> {
         if let Some(index) = self.known.get(interface) {
             return Ok(*index);
@@ -240,7 +238,6 @@ fn route_to((network, length): (IpAddr, u8), table: u8, scope: u8, kind: u8) -> 
     [header.to_vec(), attribute(libc::RTA_DST, octets)].concat()
 }
 
-/// Returns the address family (`AF_*`) and the bytes of an address.
 pub(crate) fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),

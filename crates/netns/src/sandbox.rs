@@ -163,11 +163,10 @@ impl View {
     }
 }
 
-/// Paths that were already added to a view.
 struct Shown(Vec<PathBuf>);
 
 impl Shown {
-    /// Adds a file, folder or symbolic link of the machine to the view, if it exists.
+    /// Does nothing if the machine does not have the path.
     fn show(&mut self, path: &Path) -> Result<()> {
         if self.has(path) {
             return Ok(());
@@ -178,7 +177,7 @@ impl Shown {
         symlink(target, path).doing(|| format!("making {}", path.display()))
     }
 
-    /// Binds the machine's file or folder `real` to `path`, if `real` exists.
+    /// Does nothing if the machine does not have `real`.
     fn bind(&mut self, path: &Path, real: &Path) -> Result<()> {
         let Ok(metadata) = fs::metadata(old(real)) else { return Ok(()) };
         // A path inside a shown folder exists already, and nothing may be created in the machine's folders.
@@ -234,7 +233,6 @@ fn make_folder(path: &Path) -> Result<()> {
         .doing(|| format!("making {}", path.display()))
 }
 
-/// Links `/dev/fd` and the standard streams in `/dev` to the descriptors of the process that opens them.
 pub(crate) fn link_standard_streams() -> Result<()> {
     [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].iter().try_for_each(|(name, to)| {
         let link = Path::new("/dev").join(name);
@@ -242,7 +240,6 @@ pub(crate) fn link_standard_streams() -> Result<()> {
     })
 }
 
-/// Mounts a tmpfs of at most `bytes` (None: half of the memory) on `place`.
 pub(crate) fn mount_tmpfs(place: &Path, bytes: Option<u64>, mode: &str) -> Result<()> {
     let size = bytes.map_or_else(|| "50%".to_owned(), |bytes| bytes.to_string());
     let options = format!("size={size},mode={mode}");

@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-/// Returns the number of the netlink family `tcp_metrics`, which the kernel assigns at boot.
+/// The kernel assigns the number at boot.
 fn family_id(netlink: &mut Netlink) -> Result<u16> {
     let name = text(libc::CTRL_ATTR_FAMILY_NAME as u16, "tcp_metrics");
     let request = [header(libc::CTRL_CMD_GETFAMILY as u8), name].concat();
