@@ -107,7 +107,7 @@ impl Resource {
         one_line("redirect_to", redirect_to)
     }
 
-    /// Returns true if HTTP forbids this response to have a body (RFC 9110 section 6.4.1).
+    /// See RFC 9110 section 6.4.1.
     fn must_have_no_body(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }

@@ -40,7 +40,6 @@ pub(crate) struct Discovery {
     started_at: Option<Nanos>,
     /// Number of resources to load that have neither ended nor failed.
     pending: usize,
-    /// Number of unfinished resources that the load event waits for.
     pending_before_load_event: usize,
     /// True if a resource that the load event waits for has failed.
     load_event_failed: bool,
@@ -114,7 +113,7 @@ impl Discovery {
         self.resolve(now, resource, ResourceState::Ended(now));
     }
 
-    /// Records that the resource failed. Resources that its remaining bytes would reveal are never requested.
+    /// Resources that the remaining bytes would reveal are never requested.
     pub(crate) fn failed(&mut self, now: Nanos, resource: usize) {
         self.resolve(now, resource, ResourceState::Failed(now));
         let mut never_known = vec![resource];
@@ -178,11 +177,8 @@ impl Discovery {
         self.plan.requests[resource].as_ref().is_some_and(plan::PlannedRequest::reveals_before_end)
     }
 
-    /// Makes the load event wait for the resource and its descendants in [`Phase::Load`].
-    ///
-    /// Descendants of a resource in another phase count only if they become known before the event is due.
-    ///
-    /// [`Phase::Load`]: crate::Phase::Load
+    /// Descendants of a resource in another phase than `Load` count only if they become known before the
+    /// event is due.
     fn await_with_children(&mut self, resource: usize) {
         let mut added = vec![resource];
         while let Some(resource) = added.pop() {
@@ -212,8 +208,7 @@ impl Discovery {
         }
     }
 
-    /// Returns the next resource that `parent` reveals with the first `bytes_so_far` bytes of its body, each
-    /// only once. If `bytes_so_far` is `None`, returns only resources that the request itself reveals.
+    /// Returns each child once. With `None`, returns only resources that the request itself reveals.
     fn next_child(&mut self, parent: usize, bytes_so_far: Option<u64>) -> Option<usize> {
         let known = &mut self.resources[parent].children_known;
         let child = self.plan.requests[parent].as_ref()?.children.get(*known)?;

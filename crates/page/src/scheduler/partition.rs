@@ -27,7 +27,7 @@ pub(crate) fn frames(page: &Page, top: usize) -> Vec<usize> {
     frames
 }
 
-/// Returns a browser's partition for each request. `top` is as in [`frames`], whose result is `frames`.
+/// `top` is as in [`frames`], whose result is `frames`.
 pub(crate) fn partitions(page: &Page, top: usize, frames: &[usize]) -> Vec<Partition> {
     let top_site = site(page.resources[top].url.host());
     let of = |(index, (resource, &document)): (usize, (&Resource, &usize))| {

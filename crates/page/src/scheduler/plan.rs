@@ -6,7 +6,7 @@ use crate::{Nanos, Page, Phase, Resource};
 /// The plan for loading one page with the limits and the order of requests of one [`Policy`].
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The request for each resource; `None` for a resource that is not requested.
+    /// `None` for a resource that is not requested.
     pub(crate) requests: Vec<Option<PlannedRequest>>,
     /// Time from the end of the last response that the load event waits for to the load event.
     pub(crate) load_event_processing: Nanos,
@@ -22,7 +22,6 @@ pub(crate) struct PlannedRequest {
     pub(crate) processing: Nanos,
     /// True if the load event waits for the response, provided that the client knows of the resource in time.
     pub(crate) before_load_event: bool,
-    /// True if the request waits for the load event.
     pub(crate) after_load_event: bool,
 }
 
@@ -81,7 +80,6 @@ impl Plan {
         plan
     }
 
-    /// Adds `child` to the children of `initiator` if the load requests both resources.
     fn link(&mut self, initiator: usize, child: Child) {
         if self.requests[child.resource].is_none() {
             return;
@@ -101,8 +99,7 @@ fn split_mix(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Returns a flag for each resource: true if `policy.phases` contains the phases of the resource and of all
-/// its initiators, so that the load requests the resource.
+/// Returns a flag for each resource: true if the load requests it.
 pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     let mut selected: Vec<bool> = Vec::with_capacity(page.resources.len());
     for resource in &page.resources {
@@ -112,8 +109,6 @@ pub(crate) fn selected(page: &Page, policy: &Policy) -> Vec<bool> {
     selected
 }
 
-/// Returns the indices of the root document and of the targets of its redirects, in order. `selected` is the
-/// result of [`selected`].
 pub(crate) fn root_and_redirects(page: &Page, selected: &[bool]) -> Vec<usize> {
     let mut documents = vec![0];
     for (index, resource) in page.resources.iter().enumerate() {

@@ -23,12 +23,10 @@ use crate::{Nanos, Origin, Page};
 pub(crate) struct Pool {
     connections_total: usize,
     keep_alive: bool,
-    /// The request for each resource.
     requests: Vec<Request>,
     queued: usize,
     /// One entry for each combination of a server and a partition (requests that may share connections).
     servers: Vec<Server>,
-    /// The servers whose queue is not empty.
     servers_with_queue: BTreeSet<ServerId>,
     /// Times at which a second connection to a server is opened, unless the first connection is established
     /// by then (secured, if the server has a fallback).
@@ -43,7 +41,7 @@ pub(crate) struct Pool {
     actions: VecDeque<Action>,
 }
 
-/// Index of a [`Server`] in [`Pool::servers`].
+/// An index of [`Pool::servers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ServerId(usize);
 
@@ -88,13 +86,10 @@ struct QueuedRequest {
 struct Connection {
     server: ServerId,
     state: ConnectionState,
-    /// True if the connection has begun its handshake.
     begun: bool,
-    /// Requests that the connection carries.
     in_flight: BTreeSet<usize>,
     /// Number of requests sent on the connection so far.
     requests: usize,
-    /// True if the connection uses the server's fallback.
     fallback: bool,
     /// True if the handshake is complete; always false for a fallback.
     secured: bool,
@@ -163,7 +158,6 @@ impl Pool {
         self.actions.pop_front()
     }
 
-    /// Sends the request on an available connection. If there is none, queues it, and may open a connection.
     pub(crate) fn queue(&mut self, now: Nanos, resource: usize) {
         let number = self.queued;
         self.queued += 1;
@@ -177,7 +171,6 @@ impl Pool {
         }
     }
 
-    /// Returns the time at which [`Pool::advance`] must be called; `None` if no second connection is planned.
     pub(crate) fn next_wakeup(&self) -> Option<Nanos> {
         self.backups.values().min().copied()
     }
@@ -198,8 +191,7 @@ impl Pool {
         }
     }
 
-    /// Records the start of a handshake. If the server has no other connection with a handshake, may plan a
-    /// second connection.
+    /// May plan a second connection if the server has no other connection with a handshake.
     pub(crate) fn connection_begins(&mut self, now: Nanos, connection: ConnectionId) {
         let Some(begins) = self.connections.get_mut(connection.0) else { return };
         if begins.state != ConnectionState::Connecting || std::mem::replace(&mut begins.begun, true) {
@@ -227,7 +219,6 @@ impl Pool {
         }
     }
 
-    /// Records that a handshake other than a fallback's is complete, and closes the server's fallbacks.
     pub(crate) fn connection_secured(&mut self, connection: ConnectionId) {
         if self.state(connection) == ConnectionState::Closed || self.connections[connection.0].fallback {
             return;
@@ -271,7 +262,7 @@ impl Pool {
         (0..self.connections.len()).filter(move |id| wanted(&self.connections[*id])).map(ConnectionId)
     }
 
-    /// Closes the connections that [`Pool::unsecured`] yields. Returns the resources that they requested.
+    /// Returns the resources that the closed connections requested.
     fn close_unsecured(&mut self, server: ServerId, fallback: bool) -> Vec<usize> {
         let connections: Vec<_> = self.unsecured(server, fallback).collect();
         let mut carried = Vec::new();
@@ -331,8 +322,7 @@ impl Pool {
         self.unsecured(server, !fallback).next().is_some()
     }
 
-    /// Ends a request whose response is complete, and sends further requests if the connection is
-    /// `reusable`. Returns false if the connection did not carry the request.
+    /// Returns false if the connection did not carry the request.
     pub(crate) fn response_ended(
         &mut self,
         connection: ConnectionId,
@@ -375,7 +365,6 @@ impl Pool {
         }
     }
 
-    /// Opens a connection to the server, or to its fallback if the fallback is in use.
     fn open_next(&mut self, now: Nanos, id: ServerId) {
         self.make_room(id);
         self.open(now, id, self.servers[id.0].fallback == Fallback::Taken);
@@ -450,7 +439,7 @@ impl Pool {
         }
     }
 
-    /// Yields connections without a request, the longest idle first.
+    /// Yields the longest idle connection first.
     fn idle(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.available.iter().copied().filter(|one| self.connections[one.0].in_flight.is_empty())
     }
@@ -459,8 +448,7 @@ impl Pool {
         self.idle().find(|idle| self.connections[idle.0].server == server)
     }
 
-    /// Returns the connection for a new request; `None` if no connection is available. As in Chromium, this
-    /// is the most recently used connection, or, if none was used, the connection that has waited longest.
+    /// Prefers the most recently used connection, and then the one that has waited longest, as in Chromium.
     fn available_for(&self, resource: usize) -> Option<ConnectionId> {
         let server = self.requests[resource].server;
         let of_server = |one: &&ConnectionId| self.connections[one.0].server == server;
@@ -475,7 +463,6 @@ impl Pool {
         used.or_else(|| self.available.iter().filter(of_server).find(|one| !was_used(one))).copied()
     }
 
-    /// Sends the server's most urgent requests on an open connection, up to the connection's limit.
     fn dispatch(&mut self, connection: ConnectionId) {
         self.available.retain(|other| *other != connection);
         loop {
@@ -489,8 +476,7 @@ impl Pool {
         self.available.push(connection);
     }
 
-    /// Removes and returns the server's most urgent request; for a used connection, the most urgent request
-    /// that is not an HTTP/1 retry.
+    /// A used connection takes no HTTP/1 retry.
     fn take_next(&mut self, id: ServerId, used_connection: bool) -> Option<usize> {
         let may_take =
             |queued: &&QueuedRequest| !(used_connection && self.needs_unused_connection(queued.resource));
@@ -510,7 +496,6 @@ impl Pool {
         self.actions.push_back(Action::Send { connection, resource });
     }
 
-    /// Removes a request from a connection. Returns false if the connection does not carry the request.
     fn finish_request(&mut self, connection: ConnectionId, resource: usize) -> bool {
         self.connections
             .get_mut(connection.0)
@@ -539,7 +524,6 @@ impl Pool {
         None
     }
 
-    /// Closes a connection, at once if it has no requests, otherwise when its requests have ended.
     fn end(&mut self, connection: ConnectionId) {
         if self.connections[connection.0].in_flight.is_empty() {
             self.close(connection);

@@ -9,15 +9,13 @@ use crate::{Origin, Page, ResourceType};
 
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// The request for each resource.
     requests: Vec<Request>,
     limit: usize,
     limit_per_server: usize,
-    /// The frames, each by the index of its document.
+    /// By the index of the frame's document.
     frames: BTreeMap<usize, Frame>,
 }
 
-/// The server of a request, and the document of its frame.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     server: OriginId,
@@ -38,7 +36,7 @@ struct Frame {
 }
 
 impl Throttle {
-    /// Creates the throttle of a page load. `frames` has, for each resource, the document of its frame.
+    /// `frames` has, for each resource, the document of its frame.
     pub(crate) fn new(page: &Page, policy: &Policy, origin_of: &[OriginId], frames: &[usize]) -> Self {
         let requests = page.resources.iter().zip(origin_of.iter().zip(frames));
         let requests = requests.map(|(resource, (&server, &frame))| {

@@ -20,9 +20,7 @@ pub enum Piece {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comment(&'static str, &'static str);
 
-/// `<!-- -->`, in HTML and SVG.
 pub(super) const HTML: Comment = Comment("<!--", "-->");
-/// `/* */`, in stylesheets and scripts.
 pub(super) const C: Comment = Comment("/*", "*/");
 
 impl SyntheticBody {

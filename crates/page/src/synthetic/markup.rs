@@ -15,7 +15,6 @@ pub(super) struct Deferred {
     pub(super) on_use: Vec<usize>,
 }
 
-/// Writes the references of a page in the languages of its bodies.
 pub(super) struct Writer<'a> {
     pub(super) page: &'a Page,
     pub(super) rewrite: UrlRewrite,
@@ -178,7 +177,7 @@ fn escape(url: &str) -> String {
     escaped
 }
 
-/// Returns `text` in quotes, for JavaScript and JSON. `text` must have no quotes or control characters.
+/// `text` must have no quotes or control characters.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\"))
 }

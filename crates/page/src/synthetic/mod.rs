@@ -30,7 +30,6 @@ pub enum Runtime {
     Injected,
 }
 
-/// Returns `runtime.js` without comments.
 fn runtime_script() -> String {
     without_comments(include_str!("runtime.js"))
 }
@@ -148,7 +147,7 @@ impl SyntheticPage {
     }
 }
 
-/// Returns a body of `len` bytes without references: a comment, an image of one pixel, or filler.
+/// Returns a body without references.
 fn empty(kind: ResourceType, mime: &str, len: u64) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     match kind {

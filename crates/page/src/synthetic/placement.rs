@@ -27,7 +27,7 @@ const NO_ICON: &str = "<link rel=icon href=data:,>";
 const TEXT: &str = "<style>img{display:none}</style><p>.</p>";
 
 pub(super) struct Placement {
-    /// Bodies that contain references, by the index of their resource.
+    /// Bodies with references, by the index of the resource.
     pub(super) bodies: BTreeMap<usize, SyntheticBody>,
     pub(super) gaps: FidelityGaps,
     /// Lists of references that the browser's driver keeps. Bodies refer to the lists by index.
@@ -43,7 +43,6 @@ struct Placer<'a> {
     depth: Vec<usize>,
     /// For each reference, the references that its resource's body contains.
     held: Vec<Vec<usize>>,
-    /// True if the document has room for `runtime.js`.
     fits_runtime: Vec<bool>,
     /// True if the document contains `runtime.js`, or gets the script from the browser's driver.
     carries_runtime: Vec<bool>,
