@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fastopen_netns::clock::{monotonic_ns, sleep_until};
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Filler for bodies that were not recorded. Its content does not matter, because nothing compresses it.
+/// The content of the filler does not matter, because nothing compresses it.
 static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// Maximum number of pieces in which a paced body is sent.
@@ -28,7 +28,6 @@ pub struct SizedBody {
     pacer: Option<Pacer>,
 }
 
-/// A part of a body: recorded bytes, or a number of bytes of filler.
 #[derive(Debug, Clone)]
 enum Piece {
     Bytes(Bytes),
@@ -93,7 +92,7 @@ impl SizedBody {
         self.left == 0
     }
 
-    /// Removes and returns the next bytes, at most `most`. Returns no bytes at the end.
+    /// Returns no bytes at the end.
     fn take(&mut self, most: usize) -> Bytes {
         while let Some(piece) = self.pieces.pop_front() {
             let (chunk, rest) = match piece {
@@ -155,7 +154,7 @@ struct Pacer {
 }
 
 impl Pacer {
-    /// Paces `total` bytes evenly over `duration_ns`, starting with the first call of [`Pacer::poll_piece`].
+    /// The duration starts with the first call of [`Pacer::poll_piece`].
     fn new(total: u64, duration_ns: u64) -> Self {
         Self { total, duration_ns, started_ns: None, waiting: None }
     }

@@ -35,7 +35,7 @@ pub const TLS_ALPN: &[u8] = b"dot";
 pub const HTTPS_ALPN: &[u8] = b"h2";
 /// The path in the resolver's URI template, `https://ADDRESS/dns-query{?dns}`.
 const HTTPS_PATH: &str = "/dns-query";
-/// The media type of a DNS message (RFC 8484 section 6).
+/// RFC 8484 section 6.
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
 /// The largest message over UDP without extensions (RFC 1035 section 4.2.1).
 const MESSAGE_BYTES: usize = 512;
@@ -46,7 +46,6 @@ pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 pub(crate) const HTTPS_QUERIES_MAX: u32 = 65_536;
 /// TTL of a DNS record in seconds: longer than any page load.
 const LIFETIME_S: u32 = 86_400;
-/// [`LIFETIME_S`] as a value of `Cache-Control`.
 const LIFETIME_S_HEADER: HeaderValue = HeaderValue::from_static("max-age=86400");
 
 /// The behaviour of the emulated DNS resolver.
@@ -159,7 +158,6 @@ pub async fn write_message(stream: &mut (impl AsyncWrite + Unpin), message: &[u8
     stream.write_all(&[&length, message].concat()).await
 }
 
-/// Answers the DNS queries on a TCP or TLS connection until the connection ends.
 pub(crate) async fn serve_stream(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     names: &Names,
@@ -176,7 +174,7 @@ pub(crate) async fn serve_stream(
     }
 }
 
-/// Answers the DNS queries on a UDP socket. Never returns.
+/// Never returns.
 pub(crate) async fn serve(socket: UdpSocket, names: Names, log: Arc<impl AsRef<OriginLog>>) {
     let mut asked = Asked::default();
     loop {
@@ -272,8 +270,7 @@ pub(crate) fn https_query(request: &Parts, body: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// Creates the head of an HTTPS response with a DNS answer of `bytes` bytes. Caches may store the response
-/// for the answer's TTL (RFC 8484 section 5.1).
+/// Caches may store the response for the answer's TTL (RFC 8484 section 5.1).
 pub(crate) fn https_response(bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();

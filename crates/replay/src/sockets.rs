@@ -32,7 +32,6 @@ pub struct SocketTable(WatchCell<Sockets>);
 #[derive(Debug, Default)]
 struct Sockets {
     open: BTreeMap<FourTuple, Weak<TcpStream>>,
-    /// The last `TCP_INFO` of each closed socket.
     closed: BTreeMap<FourTuple, TcpInfo>,
 }
 

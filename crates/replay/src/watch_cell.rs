@@ -21,12 +21,12 @@ struct Guarded<T> {
 }
 
 impl<T> WatchCell<T> {
-    /// Calls `look` with the value, and returns its result. Does not wake any thread.
+    /// Does not wake any thread.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut lock(&self.inner).value)
     }
 
-    /// Calls `update` with the value, wakes the waiting threads, and returns the result of `update`.
+    /// Wakes the waiting threads.
     pub(crate) fn update<R>(&self, update: impl FnOnce(&mut T) -> R) -> R {
         let mut inner = lock(&self.inner);
         let result = update(&mut inner.value);
@@ -36,7 +36,7 @@ impl<T> WatchCell<T> {
         result
     }
 
-    /// Waits until `reached` returns true or `timeout` has passed. Returns the last result of `reached`.
+    /// Returns the last result of `reached`.
     pub(crate) fn wait_until(&self, timeout: Duration, reached: impl Fn(&T) -> bool) -> bool {
         let mut inner = lock(&self.inner);
         inner.waiters += 1;

@@ -77,7 +77,7 @@ impl TrafficCounters for FrameCounters {
     }
 }
 
-/// The connection preface of a client (RFC 9113 section 3.4).
+/// RFC 9113 section 3.4.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Length of a frame header (RFC 9113 section 4.1). Types and flags of frames (section 6) follow.
@@ -88,7 +88,6 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// Parses the frames in one direction of a connection, and counts each stream's traffic.
 #[derive(Debug, Default)]
 struct DirectionCounters {
     streams: BTreeMap<u32, DirectionTraffic>,

@@ -5,7 +5,6 @@ use fastopen_link::quic::varint;
 
 const DATA: u64 = 0;
 
-/// Parses the frames in one direction of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) traffic: DirectionTraffic,

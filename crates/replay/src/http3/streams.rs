@@ -17,7 +17,6 @@ use crate::http2::frame_counters::StreamTraffic;
 use crate::lock;
 use crate::priority::Priority;
 
-/// Maximum bytes of one read.
 const READ_BYTES: usize = 65_536;
 
 /// The traffic and priority of each request stream of a connection, at one end.
@@ -167,7 +166,7 @@ impl Quic {
     }
 }
 
-/// Waits until the server accepts early data. Never returns if the server rejects it.
+/// Never returns if the server rejects early data.
 async fn early_data_taken(mut early: watch::Receiver<Early>) {
     if early.wait_for(|early| *early == Early::Taken).await.is_err() {
         std::future::pending::<()>().await;
@@ -254,7 +253,7 @@ impl<B: Buf> quic::OpenStreams<B> for Quic {
 pub struct SendStream<B: Buf> {
     stream: quinn::SendStream,
     writing: Option<WriteBuf<B>>,
-    /// The table that counts the stream; `None` unless it is a request stream.
+    /// `None` unless it is a request stream.
     table: Option<StreamTable>,
 }
 
@@ -298,7 +297,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 /// The receiving side of a QUIC stream. It implements h3's traits.
 pub struct RecvStream {
     stream: quinn::RecvStream,
-    /// The table that counts the stream; `None` unless it is a request stream.
+    /// `None` unless it is a request stream.
     table: Option<StreamTable>,
 }
 

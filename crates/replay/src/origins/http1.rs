@@ -15,7 +15,6 @@ use crate::body::SizedBody;
 use crate::counters::{CountersHandle, Duplex, SerialTraffic, Traffic, counted};
 use crate::log::Written;
 
-/// Serves a connection until its client closes it.
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let (stream, counters) = counted::<SerialTraffic>(stream);
     let service = service_fn(|request| {
@@ -50,7 +49,7 @@ async fn respond(
     response
 }
 
-/// Returns the part of a response that has been written. All bytes until the next request belong to it.
+/// All bytes until the next request belong to the response.
 fn written(traffic: &Traffic, header_bytes: u64, body_bytes: u64) -> Written {
     let complete = traffic.bytes_written >= header_bytes + body_bytes;
     Written {

@@ -22,7 +22,6 @@ use crate::log::Written;
 use crate::names::{self, Asked, HTTPS_QUERIES_MAX, Names};
 use crate::priority::Priority;
 
-/// Serves a connection until its client closes it.
 pub(super) async fn serve(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     let (stream, counters) = counted::<FrameCounters>(stream);
     let (scheduler, asked) = (StreamScheduler::default(), Arc::default());
@@ -84,7 +83,6 @@ impl Streams {
         send_body(&mut stream, body, &scheduler, Priority::of(&request.headers)).await
     }
 
-    /// Answers a DNS query over HTTPS (RFC 8484).
     async fn answer_query(
         self,
         names: &Names,

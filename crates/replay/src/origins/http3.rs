@@ -24,7 +24,6 @@ use crate::quic::{QuicOrigin, accept};
 use crate::sockets::FourTuple;
 use crate::tls::{Handshake, Secured};
 
-/// Serves the QUIC connections of a port until its endpoint is closed.
 pub(super) async fn listen(origin: Arc<QuicOrigin>, shared: Arc<Shared>) {
     while let Some(incoming) = origin.endpoint.accept().await {
         let (origin, shared) = (origin.clone(), shared.clone());

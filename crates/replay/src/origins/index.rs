@@ -11,7 +11,6 @@ use hyper::http::request::Parts;
 
 use super::{RESOURCE_HEADER, ServedResource};
 
-/// An index of the page's resources by host, method and path.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     candidates: BTreeMap<(IpAddr, String, String), Vec<Candidate>>,
@@ -30,7 +29,6 @@ struct Candidate {
     own: bool,
 }
 
-/// The resource with which a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) resource: usize,
@@ -72,7 +70,6 @@ impl Index {
         index
     }
 
-    /// Resets the counts of how often each resource was found.
     pub(super) fn reset(&self) {
         self.found.iter().for_each(|found| found.store(0, Ordering::Relaxed));
     }

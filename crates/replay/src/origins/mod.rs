@@ -42,7 +42,6 @@ use crate::tls::{Handshake, Secured, Security, SessionStart, TlsStream, with_ses
 
 pub use self::site::{RESOURCE_HEADER, ServedResource, Site, TlsSite};
 
-/// Length of a listener's accept queue.
 const BACKLOG: u32 = 8192;
 
 /// The first byte of a TLS connection: the record type of handshakes (RFC 8446 section 5.1).
@@ -282,7 +281,6 @@ async fn serve_in_turn(stream: ObservedStream, four_tuple: FourTuple, shared: Ar
     serve(stream, four_tuple, shared.clone()).await;
 }
 
-/// Serves one connection: its TLS handshake, if the load uses TLS, and then its requests.
 async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
     let origin = four_tuple.origin;
     if shared.site.version(origin.ip()).is_multiplexed() {
@@ -312,7 +310,6 @@ async fn serve(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared
     }
 }
 
-/// Performs the TLS handshake of a connection, and logs the handshake's state.
 async fn accept_tls(
     config: Arc<ServerConfig>,
     stream: ObservedStream,
@@ -328,7 +325,6 @@ async fn accept_tls(
     TlsStream::accept(config, stream, observer).await
 }
 
-/// Answers the DNS queries of a connection to the resolver.
 async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTuple, shared: &Arc<Shared>) {
     let Some(tls) = names.tls() else {
         let _ = names::serve_stream(stream, names, &shared.log).await;
@@ -345,16 +341,13 @@ async fn serve_names(stream: ObservedStream, names: &Names, four_tuple: FourTupl
     }
 }
 
-/// An accepted connection.
 #[derive(Clone)]
 struct Connection {
     four_tuple: FourTuple,
-    /// Set if the connection uses TLS.
     encrypted: bool,
     /// Set if the connection may use HTTP/2 over TCP; its host's version decides if it does. Not set for
     /// QUIC, nor in loads with TLS for a cleartext connection without the HTTP/2 preface.
     http2: bool,
-    /// Reports when the TLS handshake is complete.
     secured: Secured,
 }
 
@@ -368,7 +361,6 @@ impl Connection {
     }
 }
 
-/// Serves HTTP/2 or HTTP/1 on a connection, according to the host's HTTP version.
 async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Shared>) {
     match shared.site.version(connection.four_tuple.origin.ip()).over_tcp() {
         HttpVersion::Http2 if connection.http2 => {
@@ -379,7 +371,6 @@ async fn serve_http(stream: impl Duplex, connection: Connection, shared: Arc<Sha
 }
 
 impl Shared {
-    /// Returns the DNS resolver if it listens on `address`, and otherwise `None`.
     fn resolver_at(&self, address: SocketAddr) -> Option<&Names> {
         self.site.names.as_ref().filter(|names| names.address == address)
     }
@@ -417,7 +408,6 @@ impl Shared {
         (response, Arrived { four_tuple, resource, url, at_ns, due_ns, status })
     }
 
-    /// Returns the resources as the origins serve them in the current load: over TLS or in cleartext.
     fn resources(&self) -> &[ServedResource] {
         match &self.site.tls {
             Some(tls) if self.encrypted.load(Ordering::Relaxed) => &tls.resources,

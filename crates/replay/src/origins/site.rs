@@ -73,8 +73,7 @@ pub struct TlsSite {
 }
 
 impl TlsSite {
-    /// Returns the TLS configuration of the host at `address`, with `later` as the limit of
-    /// [`with_session_limit`]; `None` for an unknown host.
+    /// `later` is the limit of [`with_session_limit`]. Returns `None` for an unknown host.
     pub(super) fn server(&self, address: IpAddr, later: SessionStart) -> Option<Arc<ServerConfig>> {
         self.servers.get(&address).map(|config| Arc::new(with_session_limit(config, later)))
     }
@@ -117,12 +116,11 @@ pub struct ServedResource {
 }
 
 impl Site {
-    /// Returns the HTTP version of the host at `address`.
     pub(super) fn version(&self, address: IpAddr) -> HttpVersion {
         self.versions.get(&address).copied().unwrap_or(HttpVersion::Http11)
     }
 
-    /// Creates the response to a request; `served` is `None` if the page does not have the URL.
+    /// `served` is `None` if the page does not have the URL.
     pub(super) fn response(&self, served: Option<&ServedResource>, request: &Parts) -> Response<SizedBody> {
         match served {
             Some(served) => self.response_of(served, request),
@@ -196,7 +194,7 @@ fn asks_to_keep_alive(headers: &HeaderMap) -> bool {
     headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
-/// Returns the size of a status line without its CRLF.
+/// Excludes the CRLF.
 fn status_line_bytes(status: StatusCode) -> usize {
     "HTTP/1.1 200 ".len() + status.canonical_reason().unwrap_or("<none>").len()
 }
@@ -206,8 +204,7 @@ pub(super) fn response_header_bytes(response: &Response<SizedBody>) -> u64 {
     header_bytes(status_line_bytes(response.status()), response.headers()) as u64
 }
 
-/// Creates the response to a request for a URL that the page does not have: 404, except that every CORS
-/// preflight gets a 204 that allows the request, because recordings may lack preflights.
+/// Every CORS preflight gets a 204 that allows the request, because recordings may lack preflights.
 fn not_found(request: &Parts) -> Response<SizedBody> {
     if cors::is_preflight(&request.method, &request.headers) {
         let mut response = Response::new(SizedBody::default());

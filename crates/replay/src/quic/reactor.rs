@@ -14,7 +14,6 @@ use quinn::udp::Transmit;
 
 use super::socket::Datagrams;
 
-/// Time after which a full socket is tried again, in nanoseconds.
 const RETRY_NS: u64 = 1_000_000;
 
 thread_local! {
@@ -41,7 +40,6 @@ struct Reactor {
     armed_ns: Option<u64>,
 }
 
-/// A datagram that has not been passed to the kernel yet.
 struct Queued {
     socket: Arc<Datagrams>,
     datagram: Vec<u8>,
@@ -135,7 +133,6 @@ impl Timer {
         });
     }
 
-    /// Disarms the timer.
     pub(super) fn clear(&mut self) {
         if let Some(set_ns) = self.set_ns.take() {
             // The waker may be the last owner of a task, and dropping the task may call this function again.
@@ -177,7 +174,6 @@ fn before_wait() {
     });
 }
 
-/// Runs after the thread has waited: wakes the tasks whose deadline has passed.
 fn after_wait() {
     let due: Vec<_> = REACTOR.with_borrow_mut(|reactor| {
         let Some(armed_ns) = reactor.armed_ns else { return Vec::new() };
@@ -193,8 +189,7 @@ fn after_wait() {
 }
 
 impl Reactor {
-    /// Passes the queued datagrams to the kernel in order. Datagrams for which the kernel has no room stay
-    /// queued. Datagrams that the kernel refuses are lost, as on a link.
+    /// Datagrams without room in the kernel stay queued. Refused datagrams are lost, as on a link.
     fn flush(&mut self) {
         // A socket that was full still has no room at the same instant.
         if self.full_ns.is_some_and(|full_ns| full_ns >= monotonic_ns()) {

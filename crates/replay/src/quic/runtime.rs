@@ -19,7 +19,6 @@ tokio::task_local! {
     static CERTIFIED: Arc<AtomicBool>;
 }
 
-/// Records that the server of the current task's connection has sent a certificate.
 pub(super) fn note_certificate() {
     let _ = CERTIFIED.try_with(|certified| certified.store(true, Ordering::Relaxed));
 }

@@ -27,17 +27,13 @@ use crate::tls::{Handshake, SessionStart, with_session_limit};
 pub(crate) struct QuicOrigin {
     pub(crate) endpoint: Endpoint,
     port: u16,
-    /// The common configuration of all connections of the port.
     config: ServerConfig,
     pub(crate) settings: Settings,
 }
 
 impl QuicOrigin {
-    /// Listens on `local`, a port at all addresses. `tls` may be any host's configuration, because
-    /// [`QuicOrigin::config`] later selects the host's. Call this inside the runtime.
-    ///
-    /// # Errors
-    /// Returns an error if the port cannot be bound, or the configuration lacks TLS 1.3.
+    /// Call this inside the runtime. `tls` may be any host's configuration with TLS 1.3, because
+    /// [`QuicOrigin::config`] later selects the host's.
     pub(crate) fn listen(
         local: SocketAddr,
         settings: Settings,
@@ -57,7 +53,7 @@ impl QuicOrigin {
         Ok(Self { endpoint, port: local.port(), config, settings })
     }
 
-    /// Returns the four-tuple of a connection attempt; `None` if the origin's address is unknown.
+    /// Returns `None` if the origin's address is unknown.
     pub(crate) fn four_tuple(&self, incoming: &Incoming) -> Option<FourTuple> {
         let own = incoming.local_ip()?;
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
@@ -93,10 +89,8 @@ fn crypto(mut tls: rustls::ServerConfig) -> io::Result<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(tls).map(Arc::new).map_err(io::Error::other)
 }
 
-/// The progress of a handshake.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// True once the origin sends a certificate.
     certified: Arc<AtomicBool>,
     /// End of the handshake, in nanoseconds of the monotonic clock.
     completed_ns: Arc<OnceLock<u64>>,
@@ -105,17 +99,14 @@ pub(crate) struct Progress {
 /// An accepted connection whose handshake continues.
 pub(crate) struct Accepted {
     pub(crate) connection: Connection,
-    /// Future that resolves when the handshake has ended.
+    /// Resolves when the handshake has ended.
     pub(crate) established: Pin<Box<dyn Future<Output = ()> + Send>>,
     provider: Arc<CryptoProvider>,
     alpn: Option<Vec<u8>>,
     certified: Arc<AtomicBool>,
 }
 
-/// Accepts a connection. Returns when the `ClientHello` has been answered, which may arrive in two datagrams.
-///
-/// # Errors
-/// Returns an error if the handshake fails.
+/// Returns when the `ClientHello`, which may arrive in two datagrams, has been answered.
 pub(crate) async fn accept(
     incoming: Incoming,
     (config, progress): (Arc<ServerConfig>, Progress),

@@ -28,10 +28,7 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Binds a socket to `local` (port 0: the kernel's choice), and connects it to `peer`.
-    ///
-    /// # Errors
-    /// Returns an error if the address cannot be bound.
+    /// If the port in `local` is 0, the kernel chooses one.
     pub(super) fn bind(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
         let socket = udp::bind(local, peer, BUFFER_BYTES)?;
         let state = UdpSocketState::new(socket.get_ref().into())?;
@@ -41,18 +38,12 @@ impl Datagrams {
         Ok(Self { socket, state, local })
     }
 
-    /// Sends a datagram.
-    ///
-    /// # Errors
     /// Returns `WouldBlock` if the socket buffer is full, and errors that earlier datagrams caused.
     pub(super) fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.state.try_send(self.socket.get_ref().into(), transmit)
     }
 
-    /// Receives waiting datagrams. Returns the number of datagrams.
-    ///
-    /// # Errors
-    /// Returns an error if the runtime has ended.
+    /// Returns the number of datagrams. Fails if the runtime has ended.
     fn poll_receive(
         &self,
         context: &mut Context<'_>,
@@ -88,11 +79,7 @@ pub(super) struct CountedSocket {
 }
 
 impl CountedSocket {
-    /// Creates a socket at `local`, which is a port of the unspecified address: for a client's connection to
-    /// `origin`, or for the origins. Call it inside a [`reactor::Runtime`].
-    ///
-    /// # Errors
-    /// Returns an error without a runtime, or if the port cannot be bound.
+    /// `local` is a port of the unspecified address. Fails outside of a [`reactor::Runtime`].
     pub(super) fn new(
         local: SocketAddr,
         origin: Option<SocketAddr>,
@@ -105,7 +92,6 @@ impl CountedSocket {
         Ok(Self { socket, origin, turn: reactor::turn(), table })
     }
 
-    /// Returns the socket's own address and port.
     pub(super) fn local(&self) -> SocketAddr {
         self.socket.local
     }

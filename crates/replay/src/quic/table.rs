@@ -40,8 +40,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the evidence of a connection, for updates. After a middlebox has changed the client's port,
-    /// returns the evidence under the earlier port.
+    /// After a middlebox has changed the client's port, returns the evidence under the earlier port.
     fn of(&mut self, four_tuple: FourTuple) -> &mut QuicEvidence {
         let client = four_tuple.client;
         let before = SocketAddr::new(client.ip(), rebound(client.port()));
@@ -52,13 +51,12 @@ impl Connections {
 }
 
 impl QuicTable {
-    /// Adds an open connection. Drop the returned value when the connection is closed.
+    /// Drop the returned value when the connection is closed.
     pub(crate) fn opened(self: &Arc<Self>, four_tuple: FourTuple, connection: Connection) -> Opened {
         self.0.with(|connections| connections.open.insert(four_tuple, connection));
         Opened { table: self.clone(), four_tuple }
     }
 
-    /// Counts a sent datagram.
     pub(super) fn sent(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
             let seen = connections.of(four_tuple);
@@ -67,7 +65,6 @@ impl QuicTable {
         });
     }
 
-    /// Counts a received datagram.
     pub(super) fn received(&self, four_tuple: FourTuple, datagram: &[u8]) {
         self.0.with(|connections| {
             let seen = connections.of(four_tuple);

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 
 use crate::lock;
 
-/// The session tickets and address tokens of a client.
 #[derive(Debug)]
 pub(super) struct TicketStore {
     sessions: ClientSessionMemoryCache,
@@ -25,7 +24,7 @@ pub(super) struct TicketStore {
 }
 
 impl TicketStore {
-    /// Creates a store with room for `room` session tickets.
+    /// `room` is the maximum number of session tickets.
     pub(super) fn new(room: usize) -> Arc<Self> {
         Arc::new(Self {
             sessions: ClientSessionMemoryCache::new(room),
@@ -34,7 +33,6 @@ impl TicketStore {
         })
     }
 
-    /// Returns a channel with the numbers of session tickets and of address tokens received so far.
     pub(super) fn received(&self) -> watch::Receiver<(usize, usize)> {
         self.received.subscribe()
     }

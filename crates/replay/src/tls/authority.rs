@@ -142,7 +142,7 @@ impl Authority {
     }
 }
 
-/// Returns the first `bytes` bytes of the certificates' filler, which are the same in each run.
+/// Returns the same bytes in each run.
 fn filler(bytes: usize) -> Vec<u8> {
     let random = (0_u64..).flat_map(|block| digest(&SHA256, &block.to_be_bytes()).as_ref().to_vec());
     FILLER_TEXT.iter().copied().chain(random).take(bytes).collect()

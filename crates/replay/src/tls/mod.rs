@@ -206,7 +206,6 @@ impl CertificateCompression {
         }
     }
 
-    /// Returns the algorithms with which a client offers to decompress certificates.
     pub(crate) fn decompressors(self) -> Vec<&'static dyn CertDecompressor> {
         match self {
             Self::None => vec![],
@@ -334,7 +333,7 @@ pub(crate) fn provider(key_share: KeyShare) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Returns the cryptography provider of the origins, which support every [`KeyShare`].
+/// The origins support every [`KeyShare`].
 fn origins_provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.kx_groups.insert(0, &post_quantum::ML_KEM_1024);

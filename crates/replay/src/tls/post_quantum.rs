@@ -67,7 +67,6 @@ impl<K: Kem<DecapsulationKey: Decapsulate + Send + Sync>> ActiveKeyExchange for 
     }
 }
 
-/// The key exchange group `X25519MLKEM768`.
 #[derive(Debug)]
 pub(super) struct X25519MlKem768;
 
@@ -127,7 +126,6 @@ impl ActiveKeyExchange for ActiveHybrid {
     }
 }
 
-/// Concatenates the ML-KEM secret and the X25519 secret.
 fn joined(post_quantum: &SharedSecret, classical: &SharedSecret) -> SharedSecret {
     SharedSecret::from([post_quantum.secret_bytes(), classical.secret_bytes()].concat())
 }

@@ -26,7 +26,6 @@ fn sign_with_fixed_length<E>(sign: impl Fn() -> Result<Vec<u8>, E>) -> Result<Ve
     Ok(signature)
 }
 
-/// The key of a certificate authority.
 pub(super) struct IssuerKey(pub(super) rcgen::KeyPair);
 
 impl rcgen::PublicKeyData for IssuerKey {
@@ -45,7 +44,6 @@ impl rcgen::SigningKey for IssuerKey {
     }
 }
 
-/// The key of an origin, which signs handshakes.
 #[derive(Debug)]
 pub(super) struct ServerKey(pub(super) Arc<dyn SigningKey>);
 

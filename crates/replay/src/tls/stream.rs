@@ -69,7 +69,6 @@ pub struct TlsStream<S> {
     hello: HelloBytes,
     /// Early data that a client has written, stored to be sent again if the server rejects it.
     early_written: Vec<u8>,
-    /// Bytes of early data that a server has read.
     early_read: u64,
     /// Waker of a client's pending read, if its handshake has not started. A write starts the handshake.
     parked: Option<Waker>,
@@ -194,7 +193,6 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Sends the pending TLS records.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.tls.wants_write() {
             let hello = matches!(self.tls, Connection::Client(_)).then_some(&mut self.hello);
@@ -209,7 +207,7 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives and processes TLS records. Returns the number of received bytes, 0 at the end of the stream.
+    /// Returns the number of received bytes, 0 at the end of the stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let hello = matches!(self.tls, Connection::Server(_)).then_some(&mut self.hello);
         let mut from = Blocking { io: &mut self.io, context, hello };
@@ -229,7 +227,6 @@ impl<S: Duplex> TlsStream<S> {
         Poll::Ready(Ok(count))
     }
 
-    /// Sends rejected early data again, and reports that the handshake is complete.
     fn complete(&mut self) -> io::Result<()> {
         let Some(mut observer) = self.observer.take() else { return Ok(()) };
         if let Connection::Client(client) = &self.tls {
@@ -252,8 +249,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Reads received plaintext, early data first. Returns the number of bytes, 0 at the end of the stream;
-    /// `None` if nothing has arrived.
+    /// Reads early data first. Returns 0 at the end of the stream, and `None` if nothing has arrived.
     fn read_plaintext(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
         if let Connection::Server(server) = &mut self.tls {
             let handshaking = server.is_handshaking();
@@ -274,8 +270,7 @@ impl<S: Duplex> TlsStream<S> {
         }
     }
 
-    /// Accepts plaintext to send, as early data while a client may send it. Returns the number of accepted
-    /// bytes; `None` if the handshake must be complete first.
+    /// Returns the number of accepted bytes, and `None` if the handshake must be complete first.
     fn write_plaintext(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         if let Connection::Client(client) = &mut self.tls {
             if client.is_handshaking() {
