@@ -28,8 +28,7 @@ const HEADER_AND_SYN_OPTIONS: u64 = 20 + 40;
 
 const HEADER_AND_TIME_STAMPS: u64 = 32;
 
-/// Bytes between a client's `ClientHello` and the end of its early data, without the early data itself: a
-/// `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
+/// A `change_cipher_spec` record, and the header, content type and AEAD tag of the record with the early data
 /// (RFC 8446 sections 5.1, 5.2 and D.4).
 const BESIDE_EARLY_DATA: u64 = 6 + 5 + 1 + 16;
 
@@ -75,10 +74,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if only the necessary round trips delay a connection's first response. This can hold for
-    /// the load's first connection, which carries the document. On a link without a rate, which has no
-    /// queues, it can also hold for other connections that carry one response at a time, unless they wait
-    /// for others at a single-threaded origin.
+    /// Returns true if only the necessary round trips delay a connection's first response. On a link with a
+    /// rate, other connections may fill the queue, so this holds only for the load's first connection.
     fn is_undisturbed(&self, connection: &ConnectionRecord, first: &RequestRecord) -> bool {
         let first_byte_ns = first.first_byte_ns.unwrap_or(u64::MAX);
         // A browser opens another connection if a server does not answer for a while.
@@ -101,8 +98,8 @@ impl Observations<'_> {
                 || no_queue && asked_first && !connection.multiplexed && !self.job.origins.single_threaded)
     }
 
-    /// Returns upper bounds for a first response: its number of round trips, which is `least` plus possible
-    /// waits, and the transmission time of request and response on the link in microseconds.
+    /// Returns upper bounds for a first response: the number of round trips, which is `least` plus possible
+    /// waits, and the time in microseconds to transmit request and response.
     fn at_most(&self, connection: &ConnectionRecord, resource: &Resource, least: u64) -> (u64, u64) {
         let request = resource.request_header_bytes + resource.request_body_bytes;
         let tls = connection.tls.as_ref();

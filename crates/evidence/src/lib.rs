@@ -97,7 +97,7 @@ pub fn judge(observed: &Observations, expected: Expectation) -> Vec<Invalid> {
 }
 
 impl Observations<'_> {
-    /// Returns the longest time in microseconds by which the link may release a packet late.
+    /// Returns the longest time by which the link may release a packet late.
     fn late_us(&self) -> u64 {
         self.job.tolerance.late_us_at(self.job.network.rtt_us)
     }

@@ -15,13 +15,11 @@ const COOKIE_UNAVAILABLE: u8 = 1;
 const DATA_NOT_ACKED: u8 = 2;
 const SYN_RETRANSMITTED: u8 = 3;
 
-/// Smallest and largest number of segments that a socket has retransmitted when it suspects a black hole, at
-/// its third timeout in a row. The retransmissions of the first two timeouts always count. The third, which
-/// follows the suspicion, may also count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
+/// A socket suspects a black hole at its third timeout in a row. The retransmissions of the first two always
+/// count. The third's may count, and so may a loss probe before them (`tcp_schedule_loss_probe`).
 const LEAST_RETRANSMITS: u32 = 2;
 const MOST_RETRANSMITS: u32 = 4;
-/// The shortest time of three timeouts in a row. The first takes `TCP_RTO_MIN`, and each takes twice as long
-/// as the one before.
+/// The first timeout takes at least `TCP_RTO_MIN`. Each takes twice as long as the one before.
 const THREE_TIMEOUTS_NS: u64 = (200 + 400 + 800) * 1_000_000;
 
 /// The effect of the middlebox and the TCP settings on Fast Open, as Linux 7.3 reports it (docs/paths.md).
@@ -114,8 +112,7 @@ impl Observations<'_> {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
 
-    /// Returns true if the client's kernel did not use Fast Open because an earlier connection made it
-    /// suspect a black hole (`tcp_fastopen_cookie_check`).
+    /// Returns true if an earlier black hole made the client pause Fast Open (`tcp_fastopen_cookie_check`).
     fn pauses(&self, connection: &ConnectionRecord) -> bool {
         let suspected = grown(&self.counters.client, "TCPFastOpenBlackhole") > 0;
         let by = |one: &ConnectionRecord| {
@@ -126,8 +123,7 @@ impl Observations<'_> {
         suspected && connection.client.is_some_and(plain) && self.in_black_hole(|one| one.client).any(by)
     }
 
-    /// Yields the connections in which an end can detect a black hole; none if the job turns detection off.
-    /// `end` selects the end's evidence.
+    /// Yields no connections if the job turns detection off.
     fn in_black_hole(
         &self,
         end: impl Fn(&ConnectionRecord) -> Option<EndEvidence>,
@@ -228,9 +224,8 @@ impl Observations<'_> {
         failed.start() + asking..=failed.end() + asking
     }
 
-    /// Returns the smallest and largest possible number of SYNs that reached a host and whose effect `which`
-    /// selects. A SYN may not have reached the host if it was retransmitted without data, or if the client
-    /// aborted the connection.
+    /// A SYN may not have reached the host if it was retransmitted without data, or if the client aborted
+    /// the connection.
     fn failed_at_host(&self, which: impl Fn(Effect) -> bool) -> RangeInclusive<i64> {
         let certain = self.failed_at_client(&which, &[DATA_NOT_ACKED]);
         let retransmitted = self.failed_at_client(&which, &[SYN_RETRANSMITTED]);

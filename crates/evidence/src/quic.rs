@@ -11,9 +11,8 @@ use fastopen_contract::{ConnectionRecord, Invalid, QuicRecord};
 const BUFFER_FULL: &str = "UdpRcvbufErrors";
 
 impl Observations<'_> {
-    /// Checks that exactly the connections to hosts with HTTP/3 use QUIC, unless the client had to fall back
-    /// to TCP, and that no end received more packets than the other sent. An end may have received fewer: the
-    /// last packets may be in flight when the load ends. Also checks for dropped datagrams.
+    /// Checks which connections use QUIC, and that no end received more packets than the other sent. An end
+    /// may have received fewer, because packets may be in flight when the load ends.
     pub(super) fn quic_packets(&self, reasons: &mut Vec<Invalid>) {
         let dropped = grown(&self.counters.client, BUFFER_FULL) + grown(&self.counters.origins, BUFFER_FULL);
         if dropped > 0 {

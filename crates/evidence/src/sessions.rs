@@ -90,9 +90,8 @@ impl Observations<'_> {
     }
 }
 
-/// Checks that both ends of each connection to a host agree on resumption, and that at least as many
-/// connections resumed a session as the client had tickets (`due`). If the client had no tickets before the
-/// load, the first connection must not resume a session.
+/// Checks that both ends agree on resumption, and that at least `due` connections resumed a session: the
+/// number of the client's tickets. Without tickets, the first connection must not resume a session.
 fn resumption(host: &str, all: &[Secured], expected: Expectation, due: usize, reasons: &mut Vec<Invalid>) {
     if let Some((_, tls)) = all.iter().find(|(_, tls)| tls.disagrees()) {
         let who = if tls.resumed { "client" } else { "origin" };

@@ -39,9 +39,8 @@ impl Observations<'_> {
         }
     }
 
-    /// Checks that connections to an address carry no SYN data before the first complete handshake, which may
-    /// bring a cookie. Connections that open after a handshake without retransmissions must carry SYN data. A
-    /// retransmitted SYN requests no cookie, and a retransmitted SYN-ACK contains no cookie.
+    /// Checks that exactly the connections after an address's first handshake carry SYN data. A retransmitted
+    /// SYN requests no cookie, and a retransmitted SYN-ACK contains none.
     pub(super) fn syn_data_after_cookie(&self, reasons: &mut Vec<Invalid>) {
         // A cookie belongs to an address, and hosts may share an address.
         let mut asked: BTreeSet<Option<IpAddr>> = BTreeSet::new();

@@ -13,9 +13,9 @@ use fastopen_contract::{Arrivals, BothEnds, Cookies, Invalid, LinkRecord, LoadPl
 const LATE_SHARE: f64 = 0.01;
 const RATE_ERROR: f64 = 0.001;
 
-/// Upper bound of the histograms, in microseconds. Longer times are counted at the bound.
+/// Histograms count longer times at this bound.
 const LONGEST_US: u64 = 600_000_000;
-/// Number of significant decimal digits of the times in the histograms.
+/// Significant decimal digits of the times in histograms.
 const DIGITS: u8 = 4;
 
 /// The counts and times that the transaction generator recorded.

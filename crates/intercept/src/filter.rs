@@ -48,11 +48,9 @@ static PROGRAM: [sock_filter; 19] = [
     end(SECCOMP_RET_USER_NOTIF),
 ];
 
-/// Starts a command under the filter, from a new thread that calls `prepare` first. Returns the filter's
-/// listener, the command's process, and the time just before `exec`, after all `pre_exec` closures, in
-/// nanoseconds of the monotonic clock.
-///
-/// The filter applies to the new thread and its later children, but not to the supervising thread.
+/// Returns the filter's listener, the command's process, and the time just before `exec` in nanoseconds of
+/// the monotonic clock. A new thread calls `prepare` and starts the command, so that the filter does not
+/// apply to the supervising thread.
 pub(crate) fn spawn(
     mut command: Command,
     prepare: impl FnOnce() -> fastopen_netns::Result<()> + Send + 'static,

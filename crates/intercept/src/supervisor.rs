@@ -213,9 +213,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Answers `getpeername` for a connection whose SYN waits for the first write. Returns false if the
-    /// kernel should run the call. The kernel would return ENOTCONN although `connect` succeeded, and TLS
-    /// libraries send cleartext on a socket that is not connected.
+    /// Returns false if the kernel should run the call. While a SYN waits for the first write, the kernel
+    /// would return ENOTCONN, and TLS libraries send cleartext on a socket that is not connected.
     fn peer_name(&mut self, call: &Call) -> io::Result<bool> {
         let Some((task, socket)) = self.socket_of(call)? else { return Ok(false) };
         let connection = self.open.get(&cookie(&socket)?);

@@ -29,8 +29,8 @@ impl Task {
         }
     }
 
-    /// Returns true if this handle is for the thread with this ID. If the ID was reused, the handle's
-    /// functions fail with ESRCH. False for a pidfd of the process, which may outlive the thread.
+    /// If the thread's ID was reused, the handle's functions fail with ESRCH. A pidfd of the process may
+    /// outlive the thread.
     pub(crate) fn is_good_for(&self, thread: i32) -> bool {
         self.own && self.thread == thread
     }

@@ -203,9 +203,8 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Hides the files and folders in `folder`, and in its subfolders down to `depth` levels, that are not
-/// readable by every user. If the machine's root user runs this program, commands in the sandbox could
-/// otherwise read them.
+/// Hides files and folders that are not readable by every user. If the machine's root user runs this
+/// program, commands in the sandbox could otherwise read them.
 fn hide_private(folder: &Path, depth: usize) -> Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };

@@ -39,9 +39,8 @@ pub(super) trait ManagedQueue<P>: Send {
 pub(crate) struct Managed<Q> {
     queue: Q,
     limit_bytes: u64,
-    /// The time from which the wire's next free time is computed: the last arrival, or 1 ns before a later
-    /// release. A trace's opportunity serves only packets that arrived before it. Because of the 1 ns, an
-    /// opportunity at the time of the release can also serve the packets that still wait.
+    /// The last arrival, or 1 ns before a later release. A trace's opportunity serves only packets that
+    /// arrived before it. With the 1 ns, an opportunity at the release also serves packets that still wait.
     asked: Nanos,
 }
 

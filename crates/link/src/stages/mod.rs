@@ -55,8 +55,6 @@ impl DirectionConfig {
     }
 }
 
-/// Creates the stages in the order in which packets pass them.
-///
 /// The middlebox stands between the access link and the hosts. In the down direction, it comes before all
 /// other stages. In the up direction, it comes after the queue and the serialisation, and before the delay.
 pub(crate) fn stages<P: Datagram>(

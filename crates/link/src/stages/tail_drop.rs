@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use crate::stage::{Downstream, Packet, Stage, Verdict};
 use crate::{DropCause, Nanos};
 
-/// A tail-drop queue. A packet waits until its serialisation begins, at a time that is known on arrival,
-/// because later packets do not change it.
+/// A packet waits until its serialisation begins. This time is known on arrival, because later packets do
+/// not change it.
 pub(crate) struct TailDrop {
     limit_bytes: u64,
     bytes: u64,
