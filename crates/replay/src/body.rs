@@ -15,9 +15,8 @@ static FILLER: [u8; 65_536] = [b'.'; 65_536];
 
 /// Maximum number of pieces in which a paced body is sent.
 const PIECES: u64 = 100;
-/// Minimum size of a piece, unless it exceeds half of the body: a full TCP segment less the 9 bytes of a DATA
-/// frame's header (RFC 9113 section 4.1). One byte more would need a second packet, and Linux counts windows
-/// in packets.
+/// A full TCP segment less the 9 bytes of a DATA frame's header (RFC 9113 section 4.1). One byte more would
+/// need a second packet, and Linux counts windows in packets.
 const PIECE_MIN: u64 = 1448 - 9;
 
 /// A body of known length, which is consumed piece by piece as it is sent.

@@ -118,9 +118,8 @@ impl ObservedStream {
         self.stream.peek(&mut first).await.is_ok_and(|count| first[..count].starts_with(bytes))
     }
 
-    /// Clears tokio's readiness after a short read, so that the next read(2) does not return EAGAIN: a short
-    /// read empties the receive buffer, and edge-triggered epoll reports new data. A reported end of the
-    /// stream is not forgotten.
+    /// A short read empties the receive buffer, so the next read(2) would return EAGAIN. Edge-triggered epoll
+    /// reports new data, and a reported end of the stream is not forgotten.
     fn clear_readiness(&self) {
         let _ = self.stream.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     }

@@ -88,7 +88,6 @@ struct Connection {
     state: ConnectionState,
     begun: bool,
     in_flight: BTreeSet<usize>,
-    /// Number of requests sent on the connection so far.
     requests: usize,
     fallback: bool,
     /// True if the handshake is complete; always false for a fallback.
@@ -252,8 +251,7 @@ impl Pool {
         matches!(self.servers[server.0].fallback, Fallback::After(_))
     }
 
-    /// Yields the server's connections that are in use before their handshake is complete: only its fallback
-    /// connections if `fallback` is true, otherwise only its other connections.
+    /// Yields only fallback connections if `fallback` is true, and otherwise only the server's others.
     fn unsecured(&self, server: ServerId, fallback: bool) -> impl Iterator<Item = ConnectionId> + '_ {
         let wanted = move |one: &Connection| {
             let open = matches!(one.state, ConnectionState::Connecting | ConnectionState::Open);
@@ -276,9 +274,8 @@ impl Pool {
         carried
     }
 
-    /// Removes a lost connection. Returns the resources whose requests fail: those on the connection that are
-    /// not retried, or the server's most urgent request if the connection was still connecting. No request
-    /// fails if another connection takes over.
+    /// Returns the resources whose requests fail: requests that are not retried or, while connecting, the
+    /// server's most urgent request. None fails if another connection takes over.
     pub(crate) fn connection_lost(&mut self, now: Nanos, connection: ConnectionId) -> Vec<usize> {
         match self.state(connection) {
             ConnectionState::Closed => Vec::new(),
@@ -357,8 +354,7 @@ impl Pool {
         self.retry_or_fail(now, retry, resource)
     }
 
-    /// Opens connections, for the most urgent request first, until there is one for each queued request, or
-    /// the limits are reached.
+    /// Opens a connection for each queued request, the most urgent first, within the limits.
     pub(crate) fn open_needed(&mut self, now: Nanos) {
         while let Some(id) = self.next_server_to_open() {
             self.open_next(now, id);
@@ -502,10 +498,8 @@ impl Pool {
             .is_some_and(|connection| connection.in_flight.remove(&resource))
     }
 
-    /// Returns true if the request is an HTTP/1 retry, which needs an unused connection. A server may close
-    /// an idle connection while a request is in flight (RFC 9112 section 9.3.1), so a request without any
-    /// response on a reused connection is retried once. With HTTP/2, all requests of a lost connection are
-    /// retried on the next connection (RFC 9113 section 8.7).
+    /// An HTTP/1 retry needs an unused connection, because a server may close an idle one at any time (RFC
+    /// 9112 section 9.3.1). HTTP/2 retries requests on the next connection (RFC 9113 section 8.7).
     fn needs_unused_connection(&self, resource: usize) -> bool {
         let Request { server, retried, .. } = self.requests[resource];
         retried && self.servers[server.0].limits.streams == 1

@@ -65,8 +65,7 @@ impl Throttle {
         }
     }
 
-    /// Starts the request and returns true if the limits allow this. Otherwise the request waits until a
-    /// later [`Throttle::ended`] starts and returns it.
+    /// Returns false if the request has to wait until [`Throttle::ended`] returns it.
     pub(crate) fn admit(&mut self, resource: usize) -> bool {
         let request = self.requests[resource];
         if let Some(redirect) = request.follows {

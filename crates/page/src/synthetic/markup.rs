@@ -162,9 +162,8 @@ impl Writer<'_> {
     }
 }
 
-/// Escapes a URL for the value of an attribute. Keeps an ampersand that cannot begin a character reference:
-/// the next character is not a letter, digit or `#`, or an equals sign follows the name (HTML, "named
-/// character reference state"). This keeps escapes rare, because not all download programs decode them.
+/// Keeps an ampersand that cannot begin a character reference (HTML, "named character reference state"),
+/// because not all download programs decode escapes.
 fn escape(url: &str) -> String {
     let mut parts = url.split('&');
     let mut escaped = parts.next().unwrap_or_default().to_owned();

@@ -134,9 +134,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Adds `runtime.js` to a document: to `document` if it has room for the script and its references,
-    /// otherwise to the nearest enclosing document with room, which then starts the references that the inner
-    /// document cannot contain. If no document has room, none gets the script.
+    /// Adds `runtime.js` to `document` or the nearest enclosing document with room for it. The enclosing
+    /// document then starts the references that the inner document cannot contain.
     fn give_runtime(&mut self, mut document: usize) {
         while !self.fits_runtime[document] && document > 0 {
             document = self.references()[document].document;
@@ -144,8 +143,7 @@ impl<'a> Placer<'a> {
         self.carries_runtime[document] = self.fits_runtime[document];
     }
 
-    /// Returns the smallest size in bytes that the reference `child` has in a document with `runtime.js`: the
-    /// size without deferred references.
+    /// Returns the size of the reference in a document with `runtime.js`, without deferred references.
     fn least_bytes(&self, child: usize) -> usize {
         let element = match self.references()[child].initiator_type {
             InitiatorType::Image | InitiatorType::Script | InitiatorType::Frame => {
@@ -235,9 +233,8 @@ impl<'a> Placer<'a> {
         overflow
     }
 
-    /// Moves the references into lists of the browser's driver, one list for each byte offset, and writes the
-    /// numbers of the lists into the document. If room is short, joins the last lists into one, whose number
-    /// is at the document's end. If there is no room for any number, returns all references.
+    /// Moves the references into one list of the browser's driver for each byte offset. If room is short,
+    /// joins the last lists. Returns all references if the document has no room for the number of a list.
     fn list_in_document(
         &mut self,
         number: usize,
@@ -414,9 +411,8 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Returns a body of `len` bytes that begins with `head`. Each item ends at its byte offset, or earlier if
-/// the items after it need the room, or later if the items before it took the room. Items without an offset
-/// are at the end.
+/// Each item ends at its byte offset, or earlier if later items need the room, or later if earlier items took
+/// it. Items without an offset are at the end.
 fn lay_out(head: &str, items: &[(Option<u64>, String)], len: usize, comment: Comment) -> SyntheticBody {
     let mut body = SyntheticBody::default();
     body.text(head);

@@ -123,9 +123,8 @@ fn endpoint_config() -> EndpointConfig {
     config
 }
 
-/// Describes a handshake's result. Cipher suite and group are the first of `provider`, because both ends have
-/// the same preferences and quinn does not report the choice. The `ClientHello` is not counted, because the
-/// first flight consists of full datagrams.
+/// Cipher suite and group are the first of `provider`: both ends have the same preferences, and quinn does
+/// not report the choice. The `ClientHello` is not counted, because the first flight has full datagrams.
 fn handshake(
     provider: &CryptoProvider,
     alpn: Option<Vec<u8>>,

@@ -117,9 +117,8 @@ impl Timer {
         Self { number, set_ns: None }
     }
 
-    /// Sets the timer to wake only `waker`, at `at_ns` of the monotonic clock. A timer that is already set to
-    /// an earlier time keeps that time, and its task must set it again: a connection's deadline moves with
-    /// each packet, usually to a later time.
+    /// A timer that is already set to an earlier time keeps that time, and its task must set it again. A
+    /// connection's deadline moves with each packet, usually to a later time.
     pub(super) fn set(&mut self, at_ns: u64, waker: &Waker) {
         let earlier = self.set_ns.filter(|set_ns| (monotonic_ns() + 1..=at_ns).contains(set_ns));
         if earlier.is_none() {

@@ -153,9 +153,8 @@ impl AsyncUdpSocket for CountedSocket {
     }
 }
 
-/// Delays the first datagram of a client's connection until all ready tasks have run, so that the first
-/// flight holds all early data. After that the socket is always writable: datagrams without room in the
-/// kernel wait in the reactor.
+/// Delays a client's first datagram until all ready tasks have run, so that the first flight holds all early
+/// data. Later the socket is always writable: datagrams without room in the kernel wait in the reactor.
 #[derive(Debug)]
 struct FirstFlight(Arc<CountedSocket>);
 

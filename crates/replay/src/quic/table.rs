@@ -108,9 +108,8 @@ impl QuicTable {
     }
 }
 
-/// An open connection in a table. Dropping it removes the connection from the table, and records the
-/// connection's final evidence. A client's socket refers to the table, so an open connection in the table
-/// would keep the socket and its port forever.
+/// Dropping it removes the connection from the table and records its final evidence. A client's socket refers
+/// to the table, so a connection that stayed there would keep the socket and its port forever.
 pub(crate) struct Opened {
     table: Arc<QuicTable>,
     four_tuple: FourTuple,

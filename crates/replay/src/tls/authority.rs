@@ -21,9 +21,8 @@ use time::{Duration, OffsetDateTime};
 use super::Error;
 use super::signer::{IssuerKey, ServerKey};
 
-/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of the
-/// extensions of real certificates (signed certificate timestamps, policies, authority information) and of
-/// larger keys and signatures.
+/// A meaningless certificate extension in the OID arc for documentation (RFC 5612). It has the size of real
+/// certificates' extensions, such as signed certificate timestamps, and of larger keys and signatures.
 const FILLER: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 /// The readable part of the filler: URLs of the authority, as in public certificates. The rest is random like
 /// keys and signatures, so that compression (RFC 8879) does not shorten it.
