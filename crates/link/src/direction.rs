@@ -206,7 +206,6 @@ impl<P> Direction<P> {
     }
 }
 
-/// Splits the stages into the stage with index `number` and the stages after it.
 fn split<'a, P>(
     stages: &'a mut [Box<dyn Stage<P>>],
     stats: &'a mut Stats,

@@ -245,7 +245,6 @@ impl Tap {
     }
 }
 
-/// Opens a packet socket for one Ethernet type on the interface `index`, and its ring of `frames` frames.
 fn open(index: i32, frames: u32, ether_type: u16) -> io::Result<(OwnedFd, Ring)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     // Without a protocol, the socket receives nothing before `bind`, so no frames of other interfaces.

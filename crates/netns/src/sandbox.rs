@@ -65,13 +65,13 @@ const SYSTEM: [&str; 37] = [
 ];
 /// Device files that need no hardware.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
-/// Folders that programs expect. A [`View`] has them as empty folders.
+/// A [`View`] has these folders, which programs expect, as empty folders.
 const FOLDERS: [&str; 8] = ["/dev/shm", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var/tmp"];
 /// Folders whose content is hidden even in a view of all files.
 const HIDDEN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// Path of the machine's root folder while the view is built.
 const OLD: &str = "/.machine";
-/// User and group ID of a confined program in its namespace; not 0: some programs treat root differently.
+/// Not 0, because some programs treat root differently.
 const CLIENT_ID: u32 = 1000;
 /// Limits of a confined program: bytes of data in a process, and number of processes and threads. The second
 /// limit does not apply to the machine's root user (`kernel/fork.c`), for which [`limit_processes`] is used.

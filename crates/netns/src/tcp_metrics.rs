@@ -76,7 +76,7 @@ fn address(address: IpAddr, v4: u16, v6: u16) -> Vec<u8> {
     attribute(if address.is_ipv4() { v4 } else { v6 }, family_and_octets(address).1)
 }
 
-/// Returns a `struct genlmsghdr` with the command `command`.
+/// Returns a `struct genlmsghdr`.
 fn header(command: u8) -> Vec<u8> {
     vec![command, VERSION, 0, 0]
 }

@@ -26,7 +26,6 @@ pub(super) struct CodelQueue<P> {
     first_above_time: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
-    /// Number of packets dropped in this dropping state.
     count: u32,
     lastcount: u32,
 }
