@@ -42,7 +42,6 @@ impl PlannedRequest {
     }
 }
 
-/// Value of [`Child::at_bytes`] for a resource that only the end of the response reveals.
 const AT_END: u64 = u64::MAX;
 
 impl Plan {

@@ -58,7 +58,6 @@ impl SyntheticBody {
         }
     }
 
-    /// Appends a comment, or spaces if the gap is too short for a comment, until the body has `len` bytes.
     pub(super) fn comment(&mut self, len: u64, Comment(open, close): Comment) {
         let gap = len.saturating_sub(self.len);
         let marks = (open.len() + close.len()) as u64;

@@ -46,7 +46,7 @@ pub(super) struct Reference {
     pub(super) parent: Option<usize>,
     /// Number of bytes of the parent's body that reveal the request; `None` for the whole response.
     pub(super) at_bytes: Option<u64>,
-    /// Processing time before the request, in milliseconds, the unit of `setTimeout`.
+    /// Processing time before the request, in the unit of `setTimeout`.
     pub(super) delay_ms: u64,
     pub(super) phase: Phase,
     pub(super) method: String,
@@ -57,7 +57,7 @@ pub(super) struct Reference {
     pub(super) document: usize,
 }
 
-/// Returns the references that `policy` selects, each after its parent. The first is the root document.
+/// Returns each reference after its parent. The first is the root document.
 pub(super) fn references(page: &Page, policy: &Policy) -> Vec<Reference> {
     let selected = selected(page, policy);
     let successors = successors(page, &selected);

@@ -51,7 +51,6 @@ struct Streams {
     shared: Arc<Shared>,
     counters: CountersHandle<FrameCounters>,
     scheduler: StreamScheduler,
-    /// The DNS queries so far, on a connection to the resolver.
     asked: Arc<Mutex<Asked>>,
 }
 

@@ -167,7 +167,6 @@ impl Drop for Origins {
     }
 }
 
-/// The DNS resolver's socket: UDP, or TCP for queries over TCP, TLS or HTTPS.
 enum NamesSocket {
     Udp(UdpSocket),
     Tcp(TcpListener),
@@ -232,7 +231,7 @@ impl Listening {
         Ok(Self { runtime, listeners, quic, names })
     }
 
-    /// Serves connections until a message arrives on `stopped` or the sender of `stopped` is dropped.
+    /// Returns when a message arrives on `stopped` or its sender is dropped.
     fn serve(self, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
         let Self { runtime, listeners, quic, names } = self;
         match names {
@@ -271,7 +270,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Serves one connection. A single-threaded origin first finishes all connections that it accepted earlier.
+/// A single-threaded origin first finishes all connections that it accepted earlier.
 async fn serve_in_turn(stream: ObservedStream, four_tuple: FourTuple, shared: Arc<Shared>) {
     // The lock is fair: waiting connections get it in the order in which they asked.
     let _turn = match shared.turns.get(&four_tuple.origin.ip()) {

@@ -27,7 +27,6 @@ const PTO_RTTS: u32 = 3;
 /// Probe timeout before the first RTT sample (RFC 9002 section 6.2.2).
 const INITIAL_PTO: Duration = Duration::from_millis(999);
 
-/// Creates the congestion controller of one connection at the origin's end.
 pub(super) struct RoomFactory {
     pub(super) inner: Arc<dyn ControllerFactory + Send + Sync>,
     /// End of the handshake, in nanoseconds of the monotonic clock; unset before.

@@ -29,14 +29,12 @@ struct Reactor {
     full_ns: Option<u64>,
     /// Number of times that the thread was about to wait because no task was ready.
     turn: u64,
-    /// Tasks to wake before the thread waits.
     waking: Vec<Waker>,
     /// Wakers by the timer's deadline on the monotonic clock, and the timer's number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
     /// The kernel timer; `None` before its first use, and if file descriptors are exhausted.
     alarm: Option<Alarm>,
-    /// Time at which the alarm goes off; `None` if it is not set.
     armed_ns: Option<u64>,
 }
 
@@ -91,7 +89,6 @@ pub(super) fn send(socket: &Arc<Datagrams>, transmit: &Transmit<'_>, datagram: &
     REACTOR.with_borrow_mut(|reactor| reactor.queued.push_back(queued));
 }
 
-/// Returns how often the calling thread was about to wait because no task was ready.
 pub(super) fn turn() -> u64 {
     REACTOR.with_borrow(|reactor| reactor.turn)
 }

@@ -23,7 +23,6 @@ use super::{Settings, endpoint_config, handshake};
 use crate::sockets::FourTuple;
 use crate::tls::{Handshake, SessionStart, with_session_limit};
 
-/// A port on which origins listen for QUIC.
 pub(crate) struct QuicOrigin {
     pub(crate) endpoint: Endpoint,
     port: u16,

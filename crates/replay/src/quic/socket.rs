@@ -16,7 +16,7 @@ use super::reactor;
 use super::table::QuicTable;
 use crate::sockets::FourTuple;
 
-/// Socket buffer size to request, in bytes. Unlike TCP's buffers, UDP's do not grow.
+/// Unlike TCP's buffers, UDP's do not grow.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A UDP socket in a tokio runtime, which never fragments datagrams.

@@ -108,8 +108,8 @@ impl QuicTable {
     }
 }
 
-/// Dropping it removes the connection from the table and records its final evidence. A client's socket refers
-/// to the table, so a connection that stayed there would keep the socket and its port forever.
+/// Removes the connection from the table when dropped, and records its final evidence. A client's socket
+/// refers to the table, so a connection that stayed there would keep the socket and its port forever.
 pub(crate) struct Opened {
     table: Arc<QuicTable>,
     four_tuple: FourTuple,
