@@ -39,8 +39,7 @@ impl Observations<'_> {
         self.query_packets(reasons);
     }
 
-    /// Describes the fault if the loader's lookups over TCP did not use exactly one connection, in the
-    /// requested protocol: cleartext, or TLS that both ends completed. Otherwise returns `None`.
+    /// Describes the fault if lookups over TCP did not use exactly one connection in the requested protocol.
     fn wrong_connection(&self) -> Option<String> {
         let answered = self.lookups.iter().any(|lookup| lookup.answered_ns.is_some());
         if self.job.is_foreign() || !answered || !self.job.network.names.is_over_tcp() {

@@ -106,8 +106,7 @@ impl Observations<'_> {
         Some(Effect::of(if self.path.affects(address) { behaviour } else { Behaviour::None }, &self.job.tcp))
     }
 
-    /// Returns true if the middlebox, the TCP settings or a suspected black hole keep this connection from
-    /// using Fast Open as it otherwise would.
+    /// Returns true if middlebox, TCP settings or a suspected black hole affect the connection's Fast Open.
     pub(super) fn is_broken(&self, connection: &ConnectionRecord, syn_data: SynData) -> bool {
         self.effect_on(connection).is_some_and(|effect| !effect.is_none(syn_data)) || self.pauses(connection)
     }
@@ -241,7 +240,6 @@ impl Observations<'_> {
         self.count(|one| kind(one) && self.effect_on(one).is_some_and(fails))
     }
 
-    /// Checks that no packet reached a host behind a middlebox that blocks UDP or IPv6.
     pub(super) fn blocked_packets(&self, reasons: &mut Vec<Invalid>) {
         let by_quic = |one: &ConnectionRecord| one.quic.is_some_and(|quic| quic.origin.is_some());
         let (blocked, arrived): (_, &dyn Fn(&ConnectionRecord) -> bool) = match self.path.behaviour {
@@ -260,8 +258,7 @@ impl Observations<'_> {
         }
     }
 
-    /// Returns true if Fast Open kept the client from trying a host's IPv4 address (RFC 8305): a SYN over
-    /// IPv6 was retransmitted without an answer, and no connection to the host uses IPv4.
+    /// Returns true if Fast Open kept the client from trying the host's IPv4 address (RFC 8305).
     pub(super) fn kept_from_ipv4(&self, connection: &ConnectionRecord) -> bool {
         let end = connection.client.filter(|end| end.retransmits > 0 && end.segments_in == 0);
         let is_ipv4 = |one: &ConnectionRecord| one.address.is_some_and(|address| address.is_ipv4());

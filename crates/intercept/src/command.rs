@@ -217,8 +217,6 @@ struct Session<'r> {
 }
 
 impl Session<'_> {
-    /// Supervises the command until it has ended, and in this machine's network until all processes under the
-    /// seccomp filter have ended. Returns the command's exit code.
     fn run(mut self) -> io::Result<i32> {
         loop {
             let Supervisor { listener, events, .. } = &self.supervisor;

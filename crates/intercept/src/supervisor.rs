@@ -93,7 +93,6 @@ impl Supervisor {
         }
     }
 
-    /// Returns the time until [`Supervisor::check_deferred`] must be called, in nanoseconds; None if never.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         self.deferred.timeout_ns(monotonic_ns())
     }
@@ -315,7 +314,6 @@ impl Supervisor {
         Ok(traffic)
     }
 
-    /// Counts each registered connection, from its destroy event or a dump of open sockets, else as unknown.
     fn count_all(&mut self) -> io::Result<()> {
         self.handle_events();
         for report in open_sockets()? {
