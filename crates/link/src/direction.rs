@@ -159,7 +159,6 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    /// Passes packets that stages keep in queues on to the next stages, if due by `now`, in order of time.
     fn release_kept(&mut self, now: Nanos) {
         while let Some((at, number)) = self.due.filter(|(at, _)| *at <= now) {
             self.now = self.now.max(at);

@@ -197,7 +197,7 @@ impl RouteSocket {
         self.exchange(kind, flags, parts).map(drop)
     }
 
-    /// Sends a message that consists of `parts`: the family's header and attributes. Returns the answers.
+    /// `parts` are the family's header and attributes.
     pub(crate) fn exchange(
         &mut self,
         kind: u16,

@@ -367,7 +367,7 @@ pub fn restrict_sockets(unix: bool) -> Result<()> {
     check(done as libc::c_int).map(drop).doing(doing)
 }
 
-/// Restricts this thread and its children to these files (Landlock). Returns true if the kernel has Landlock.
+/// Restricts this thread and its children. Returns true if the kernel has Landlock.
 fn restrict<'a>(
     readable: impl IntoIterator<Item = &'a PathBuf>,
     writable: impl IntoIterator<Item = PathBuf>,

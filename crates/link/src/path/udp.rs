@@ -77,7 +77,6 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Applies the behaviour to a datagram, and changes the client's port if the behaviour requires it.
     pub(super) fn pass(
         &mut self,
         now: Nanos,

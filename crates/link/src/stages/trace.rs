@@ -82,7 +82,6 @@ pub enum TraceError {
     },
 }
 
-/// A wire that sends at the opportunities of a trace.
 pub(crate) struct Opportunities {
     trace: Trace,
     /// Time of the open opportunity: the last packet used it, or the next packet will use it.
