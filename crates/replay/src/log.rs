@@ -74,8 +74,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Converts the bytes written so far to a response's HTTP/2 or HTTP/3 stream. `is_complete` is true if
-    /// the whole response has been written.
+    /// `is_complete` is true if the whole response has been written to the HTTP/2 or HTTP/3 stream.
     pub(crate) fn on_stream(written: &DirectionTraffic, is_complete: bool) -> Self {
         Self {
             first_byte_ns: written.first_ns,
@@ -106,7 +105,6 @@ struct Entries {
     accepted: Vec<AcceptedConnection>,
     requests: Vec<Entry>,
     queries: Vec<Query>,
-    /// Number of times that the log was cleared.
     number: u64,
 }
 

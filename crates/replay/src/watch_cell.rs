@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::lock;
 
-/// A value behind a mutex, with a condition variable for its updates.
 #[derive(Debug, Default)]
 pub(crate) struct WatchCell<T> {
     inner: Mutex<Guarded<T>>,

@@ -41,7 +41,6 @@ pub(crate) struct Discovery {
     /// Number of resources to load that have neither ended nor failed.
     pending: usize,
     pending_before_load_event: usize,
-    /// True if a resource that the load event waits for has failed.
     load_event_failed: bool,
 }
 
@@ -129,7 +128,6 @@ impl Discovery {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Marks the next resource that is due by `now` as requested, and returns it; `None` if none is due.
     pub(crate) fn next_due(&mut self, now: Nanos) -> Option<usize> {
         loop {
             if let LoadEvent::Passed { at } = self.load_event {

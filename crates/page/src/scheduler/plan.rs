@@ -3,7 +3,6 @@
 use super::{Policy, Profile};
 use crate::{Nanos, Page, Phase, Resource};
 
-/// The plan for loading one page with the limits and the order of requests of one [`Policy`].
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// `None` for a resource that is not requested.

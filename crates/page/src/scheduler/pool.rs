@@ -174,7 +174,7 @@ impl Pool {
         self.backups.values().min().copied()
     }
 
-    /// Opens the planned second connections that are due. If the limits forbid one now, tries again later.
+    /// If the limits forbid a planned connection now, tries again later.
     pub(crate) fn advance(&mut self, now: Nanos) {
         let due: Vec<_> = self.backups.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for id in due {

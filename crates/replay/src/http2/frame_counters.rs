@@ -123,7 +123,7 @@ impl DirectionCounters {
         }
     }
 
-    /// Parses bytes of a frame header or of the preface. Returns the number of bytes used.
+    /// Returns the number of bytes used.
     fn parse_header(&mut self, at_ns: u64, bytes: &[u8]) -> usize {
         // A server sends no preface. Its first frame is a short SETTINGS, whose length starts with a zero.
         let is_preface = !self.started && self.header.first().unwrap_or(&bytes[0]) == &PREFACE[0];
@@ -151,7 +151,6 @@ impl DirectionCounters {
         self.count(at_ns, if self.frame.kind == DATA { 0 } else { FRAME_HEADER_BYTES });
     }
 
-    /// Counts bytes of the current frame. After the last one, marks the stream as ended if the frame ends it.
     fn count(&mut self, at_ns: u64, bytes: usize) {
         let Frame { kind, flags, stream } = self.frame;
         let ends_stream = match kind {

@@ -58,8 +58,7 @@ impl QuicOrigin {
         Some(FourTuple { client: incoming.remote_address(), origin: SocketAddr::new(own, self.port) })
     }
 
-    /// Returns the configuration of one connection to the host with the TLS configuration `tls`, and a value
-    /// that records the progress of its handshake. `later` is the limit of [`with_session_limit`].
+    /// `later` is the limit of [`with_session_limit`]. The progress is that of the connection's handshake.
     pub(crate) fn config(
         &self,
         tls: &rustls::ServerConfig,
