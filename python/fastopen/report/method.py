@@ -56,8 +56,7 @@ def method_paragraphs(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _first_flights(results: Results) -> Iterator[str]:
-    """Yield paragraphs for the report on connections that resume a TLS session of an earlier visit; nothing
-    if the run has no such connections."""
+    """Yield paragraphs on connections that resume a TLS session of an earlier visit."""
     pairs = [(setup, setup.tls) for setup in results.experiment.setups if setup.tls is not None]
     setups, encrypted = [setup for setup, _ in pairs], [tls for _, tls in pairs]
     began = {tls.session for tls in encrypted}
@@ -84,8 +83,7 @@ def _first_flights(results: Results) -> Iterator[str]:
 
 
 def _visit(setup: Setup) -> str:
-    """Describe the earlier visit in which the client of `setup` obtained its TLS session tickets, such as
-    `one connection to each host over a link without delay`."""
+    """Describe the earlier visit in which the client obtained its TLS session tickets."""
     client = setup.client.type
     if client.ours:
         return "one connection to each host over a link without delay"
@@ -97,8 +95,6 @@ def _visit(setup: Setup) -> str:
 
 
 def _quic(results: Results) -> Iterator[str]:
-    """Yield a paragraph for the report on the settings of QUIC in this run and its differences from TCP;
-    nothing if the run did not use QUIC."""
     setups = [setup for setup in results.experiment.setups if setup.origins.quic]
     if not setups:
         return
@@ -157,8 +153,6 @@ def environment_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
 
 
 def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of the kernel settings of the emulated network. A setting with the same value for
-    client and origins appears once, and otherwise with the end in its name."""
     client, origins = world.sysctls.client, world.sysctls.origins
     for name in sorted({*client, *origins}):
         if client.get(name) == origins.get(name):
@@ -169,8 +163,6 @@ def _sysctls(world: WorldRecord) -> Iterator[tuple[str, str]]:
 
 
 def _networks(results: Results) -> str:
-    """Return phrases on the round-trip times and rates of the emulated links, one for each link, or one
-    phrase on all links if they are many. Phrases on other unusual network settings follow."""
     networks = results.experiment.networks
     of_link = grouped((_rates([network]), number) for number, network in enumerate(networks))
     if len(of_link) > SETTINGS_NAMED:
@@ -198,8 +190,7 @@ def _rates(networks: Sequence[Network]) -> str:
 
 
 def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) -> Iterator[str]:
-    """Yield phrases such as `an MTU of 1280 bytes` on settings (factors) of the given `parts`, such as
-    `network`, that differ from their default. Skip the settings in `named`."""
+    """Yield phrases such as `an MTU of 1280 bytes` on unusual settings. Skip the settings in `named`."""
     points = [results.factors.point(result.cell) for result in results.cells]
     for factor in of_part(*parts):
         if factor.header and factor.name not in named and not factor.is_usual(points):
@@ -207,9 +198,7 @@ def _unusual(results: Results, parts: Sequence[Part], named: Collection[str]) ->
 
 
 def _of_factor(factor: Factor, points: Iterable[Point]) -> str:
-    """Return a phrase with the values that a setting (factor) has at `points`, such as `an MTU of 1280 or
-    1500 bytes`. A point is a combination of settings in the run. It counts only if the setting has an effect
-    there."""
+    """Return the values of a setting as a phrase, such as `an MTU of 1280 or 1500 bytes`."""
     clear = factor.part == "tls" and factor.name != "tls"  # settings of TLS do not apply in cleartext
     having = [one for one in points if factor.applies(one) and not (clear and one.setup.tls is None)]
     if factor.words:
@@ -250,8 +239,7 @@ def _setups(results: Results) -> Iterator[str]:
 
 
 def _setup_names(results: Results) -> str:
-    """Return the combinations of client, server and TLS settings in the run as text, such as `: cleartext
-    with HTTP/1.1; TLS 1.3 with HTTP/2`; empty if there are more than SETTINGS_NAMED."""
+    """Return text such as `: cleartext with HTTP/1.1; TLS 1.3 with HTTP/2`."""
     of_setup = grouped((cell.cell.setup, cell) for cell in results.cells)
     if len(of_setup) > SETTINGS_NAMED:
         return ""
@@ -265,8 +253,7 @@ def _setup_names(results: Results) -> str:
 
 
 def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
-    """Describe the client that all `setups` use, with the values of its main settings. `versions` maps
-    clients to program versions."""
+    """Describe the client that all `setups` use. `versions` maps its label to a program version."""
     clients = [setup.client for setup in setups]
     first = clients[0]
     return first.type.method.format(
@@ -281,8 +268,7 @@ def _client(setups: Sequence[Setup], versions: Mapping[str, str]) -> str:
 
 
 def _limits(setups: Sequence[Setup]) -> str:
-    """Return a phrase with the limits on the connections of a client to one host and in all. With keep-alive,
-    HTTP/2 and HTTP/3 use only one connection to each host."""
+    # With keep-alive, HTTP/2 and HTTP/3 use only one connection to each host.
     one_each = {
         version
         for setup in setups
@@ -300,8 +286,7 @@ def _limits(setups: Sequence[Setup]) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """Return the end of the sentence `Each page was loaded ...`: the number of repeats and their order, or
-    the reason why one repeat is enough."""
+    """Return the end of the sentence `Each page was loaded ...`."""
     experiment = results.experiment
     times = plural(experiment.repeats, "time")
     exactly = {cell.loads for cell in results.cells} == {experiment.repeats}
@@ -320,8 +305,6 @@ def _repeats(results: Results) -> str:
 
 
 def _certainty(results: Results) -> str:
-    """Return a clause on the certainty of the measured savings: confidence intervals, no noise in virtual
-    time, or both."""
     interval = f", with an interval of 95{NBSP}% from order statistics (Hettmansperger and Sheather 1986)"
     cells = [cell for cell in results.cells if cell.improvement_percent is not None]
     if not any(cell.deterministic or cell.varied for cell in cells):

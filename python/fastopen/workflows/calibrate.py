@@ -85,8 +85,6 @@ class _Recording:
             self.found = stopped.value
 
     def calibrated(self, found: Calibration) -> ImportedPage:
-        """Return the imported page with the think times in `found`. A note on the page names the recorder's
-        network."""
         rate = units.format_rate(self.network.down.rate_bit_per_s)
         over = f"RTT {units.format_duration_us(self.network.rtt_us)}, {rate} down"
         limit = "" if found.complete else "; the time limit ended the search"
@@ -161,8 +159,7 @@ def _search(
     within_s: float,
     watch: Callable[[_Recording], None],
 ) -> None:
-    """Search for the server think times of all recordings at the same time, to keep all cores busy, for at
-    most `within_s` seconds. `watch` is called with a recording after each round of its loads."""
+    """Search the think times of all recordings at the same time, to keep all cores busy."""
     deadline = time.monotonic() + within_s
     while open_ := [one for one in recordings if one.found is None]:
         left_s = deadline - time.monotonic()
@@ -177,8 +174,7 @@ def _search(
 def _load(
     recordings: Sequence[_Recording], engine: VirtualEngine, within_s: float
 ) -> Mapping[str, LoadRecord]:
-    """Load the pages that the searches of all recordings need next. Map `RECORDING:PAGE`, two indices, to the
-    record of the load. Pages that are not loaded within `within_s` seconds are left out."""
+    """Map `RECORDING:PAGE`, two indices, to records. Leave out pages not loaded within `within_s` seconds."""
     jobs = []
     for number, recording in enumerate(recordings):
         for at, page in enumerate(recording.wanted):
@@ -189,8 +185,7 @@ def _load(
 
 
 def _read_cached(recording: _Recording) -> Calibration | None:
-    """Return the think times in the cache for a recording; None if there are none, or if they are not valid
-    for its page."""
+    """Return None if the cache has no think times, or if they are not valid for the recorded page."""
     page = recording.imported.page
     try:
         kept = _Cached.model_validate_json(recording.file.read_bytes())
@@ -204,9 +199,8 @@ def _read_cached(recording: _Recording) -> Calibration | None:
 
 
 def _write_cached(recording: _Recording, found: Calibration) -> None:
-    """Write the think times found for a recording to the cache. Ignore errors, because the next run can
-    search again."""
     kept = _Cached(complete=found.complete, explanations=[found.page.explanation, *found.page.explanations])
+    # Ignore errors, because the next run can search again.
     with suppress(OSError):
         recording.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(recording.file, kept.model_dump_json())
