@@ -227,8 +227,6 @@ def _names(rows: Iterable[dict[str, Any]], page: Page) -> tuple[str, ...]:
 
 
 def _by_request(names: tuple[str, ...], requests: int) -> alt.Y:
-    """Return an axis of requests from top to bottom, with names; for over NAMED_MAX requests, with every
-    fifth or tenth number."""
     if requests <= NAMED_MAX:
         axis = alt.Axis(grid=False, ticks=False, domain=False, labelLimit=0)
         return alt.Y("name:N", title=None, sort=list(names), axis=axis)

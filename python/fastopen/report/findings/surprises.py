@@ -52,8 +52,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _without_effect(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each factor (such as the congestion control) if several of its values result in
-    exactly the same page load times, to the nanosecond."""
+    """Yield a finding for each factor whose values give the same page load times, to the nanosecond."""
     for factor in results.factors.varying:
         of_value: dict[str, dict[tuple[object, ...], CellResult]] = {}
         for cell in cells:
@@ -125,8 +124,6 @@ def surprises_of_pages(results: Results, pages: Sequence[str]) -> Iterator[str]:
 
 
 def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding for each kind of TFO cookies (cold or warm) with which TFO saves nothing on some
-    networks or with some settings, because ClientHellos do not fit into SYNs."""
     smallest = results.experiment.smallest_effect
     for arm in treatments_of(results.experiment.arms):
         own = of_arm(cells, arm)
@@ -149,8 +146,6 @@ def _hellos_do_not_fit(results: Results, cells: Sequence[CellResult]) -> Iterato
 
 
 def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding (for the report) if the early data of connections did not fit into the SYN, so that it
-    saved nothing; otherwise None. `result` is about one page over one network with one setting."""
     flight = results.first_flights.get(result.cell.index)
     if flight is None or not flight.early_beyond_syn_bytes:
         return None
@@ -167,9 +162,7 @@ def _early_data_does_not_fit(results: Results, result: CellResult) -> Finding | 
 
 
 def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
-    """Return a finding (for the report) if connections had no early data, because they outnumbered the
-    session tickets for their host; otherwise None. `result` is about one page over one network with one
-    setting."""
+    """Return a finding if connections lacked early data because they outnumbered their host's tickets."""
     flight, setup = results.first_flights.get(result.cell.index), results.experiment.setups[result.cell.setup]
     tls, client = setup.tls, setup.client
     if flight is None or tls is None or tls.session != "early" or tls.rejects_early_data:
@@ -196,8 +189,6 @@ def _tickets_run_out(results: Results, result: CellResult) -> Finding | None:
 
 
 def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if TFO could not send data in any SYN of loads that began without TFO cookies (a cold
-    `arm`), because no connection to a host was opened after the host had sent a cookie."""
     connections = sum(cell.connections for cell in cells)
     with_data = sum(cell.syn_data_connections for cell in cells)
     gains = any(effect_of(cell, results.experiment.smallest_effect) is Effect.REDUCES for cell in cells)
@@ -209,8 +200,6 @@ def _no_second_connection(results: Results, arm: Arm, cells: Sequence[CellResult
 
 
 def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings on the reasons why pages load more slowly with `arm`, a use of TFO: one on differences
-    that are certain, and one on differences only in the median."""
     smallest = results.experiment.smallest_effect
     slower = [cell for cell in cells if slower_in_the_median(cell, smallest)]
     certain = [cell for cell in slower if effect_of(cell, smallest) is Effect.INCREASES]
@@ -227,8 +216,7 @@ def _slower_with_tfo(results: Results, arm: Arm, cells: Sequence[CellResult]) ->
 
 
 def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield findings, each with a possible cause, on load times that are shorter over a longer RTT, or that
-    grow too fast with the RTT."""
+    """Yield findings on load times that are shorter over a longer RTT, or grow too fast with the RTT."""
     openings = {"monotony": "The page ", "growth": ""}
     cause = (
         "The RTT changes which responses share the link and which segments are lost. This can matter more"
@@ -245,8 +233,7 @@ def _own_audit(results: Results, cells: Sequence[CellResult]) -> Iterator[Findin
 
 
 def _medians_apart(results: Results, cells: Sequence[CellResult]) -> Iterator[Finding]:
-    """Yield a finding if the median of paired savings differs from the saving that the median load times give
-    by at least the experiment's smallest effect that matters, in percentage points."""
+    """Yield a finding if the median of paired savings differs from the saving of the median load times."""
     apart: dict[float, str] = {}
     for finding, where in _audited(results, cells):
         printed = finding.cell
