@@ -183,8 +183,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield a phrase on QUIC Initial packets, and a phrase on retransmitted TCP segments, if the load `after`
-    sent more of them than the load `before`. `way`: the direction, `up` or `down`."""
+    """Yield phrases on packets of which `after` sent more than `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""
@@ -266,9 +265,8 @@ def _without_ticket(
 
 
 def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str) -> str:
-    """Return a clause on the reason why a request took longer in the slower load (`now`) than in the faster
-    load (`was`); empty if none is known. `competing`: a clause on the response that shares the link
-    (`_competing_response`)."""
+    """Return the reason why a request took longer in the load `now` than in the load `was`; empty if unknown.
+    `competing`: the clause from `_competing_response`."""
     longer_ns = now.longer_ns(was)
     lost, more = any(now.retransmitted), sum(now.retransmitted) > sum(was.retransmitted)
     late = longer_ns >= TIMEOUT_MIN_NS
@@ -289,8 +287,7 @@ def _why(was: _RequestFacts, now: _RequestFacts, body_bytes: int, competing: str
 
 
 def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
-    """Return a clause on the retransmissions on a request's connection in the slower load (`now`) and in the
-    faster one (`was`): `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
+    """Return, e.g., `1 segment of its connection had to be retransmitted (by the origin), against 0`."""
     ends = zip(now.retransmitted, ("the client", "the origin"), strict=True)
     whose = [f"{count} by {end}" if all(now.retransmitted) else f"by {end}" for count, end in ends if count]
     alike = sum(now.retransmitted) == sum(was.retransmitted)
@@ -300,8 +297,6 @@ def _retransmitted(was: _RequestFacts, now: _RequestFacts) -> str:
 
 
 def _load_retransmitted(before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on the number of segments that were retransmitted in the load `after`. Empty unless it
-    exceeds the number in the load `before` by more than the factor MORE_LOST."""
     was, now = before.retransmitted, after.retransmitted
     if now <= MORE_LOST * was:
         return ""
@@ -331,8 +326,7 @@ def _competing_response(
 
 
 def _overlaps_ns(record: LoadRecord, index: int) -> dict[int, int]:
-    """Map the index of each request that was in progress at the same time as the request `index` to the time
-    for which both were in progress, in ns."""
+    """Map each other request to the time for which it and the request `index` were both in progress."""
     spans = {request.resource: span for request in record.requests if (span := _span(request)) is not None}
     if index not in spans:
         return {}
