@@ -87,8 +87,6 @@ def results_renderables(results: Results, width: int) -> Iterator[RenderableType
 
 
 def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[RenderableType]:
-    """Yield one table with the results of all `pages`, the warnings on each page, and sentences on all pages
-    together."""
     yield from tabled(paper_grid(results, pages), width)
     for page in pages:
         warnings = page_findings(results, page, severity="warning")
@@ -100,8 +98,7 @@ def _of_pages(results: Results, pages: Sequence[str], width: int) -> Iterator[Re
 
 
 def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
-    """Yield the report of a large corpus of pages, too many for a row each: the distribution of savings,
-    correlations with properties of pages, and the pages that save most and least."""
+    """Yield the report of a corpus with too many pages for a row each."""
     pages = list(results.pages)
     for grid in corpus_grids(results, places=PLACES_PRINTED):
         yield from tabled(grid, width)
@@ -120,8 +117,7 @@ def _of_corpus(results: Results, width: int) -> Iterator[RenderableType]:
 
 
 def _extremes(results: Results) -> Iterator[str]:
-    """Yield sentences on the pages on which TFO saves most and least, and on the reasons why it slows pages
-    down; nothing if at most 2 * EXTREMES savings are known."""
+    """Yield sentences on the pages on which TFO saves most and least."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(results.cells, arms[0]) if arms else []
     known = [cell for cell in judged if cell.improvement_percent is not None]
@@ -149,8 +145,7 @@ def _of_page(results: Results, page: str, width: int) -> Iterator[RenderableType
 
 
 def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
-    """Yield closing sentences on the run as a whole: measured RTTs, meanings of columns, clients, and loads
-    that are missing. `loaded` has the names of the pages with loads."""
+    """Yield closing sentences on the whole run. `loaded` has the names of the pages with loads."""
     experiment = results.experiment
     engines = {cell.cell.engine for cell in results.cells}
     measured: list[str] = []
@@ -186,8 +181,7 @@ def _closing(results: Results, loaded: Sequence[str]) -> Iterator[str]:
 
 
 def _listeners(use: ServerUse, *, other_answers: bool) -> Iterator[str]:
-    """Yield sentences on the use of TFO by listening sockets of external servers such as nginx. If servers
-    sent wrong responses (`other_answers`), first yield a sentence on the remedy."""
+    """Yield sentences on the use of TFO by listening sockets of external servers such as nginx."""
     if other_answers:
         yield (
             "The server has to request answers that are not files (redirects, answers to POST) from the"

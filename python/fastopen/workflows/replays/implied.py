@@ -250,8 +250,7 @@ def _mostly(found: Iterable[tuple[str, bool]]) -> list[str]:
 
 
 def _rate(recording: Recording, rules: Rules) -> int | None:
-    """Return the link's rate in bit/s, derived from the recording, and at least RATE_MIN_BIT_PER_S. Return
-    None if it is unknown or above RATE_MAX_BIT_PER_S, so that the link needs no rate."""
+    """Return the link's rate in bit/s; None if it is unknown, or too high to matter."""
     if rules.window_ms is None:
         return None
     derived = link_bit_per_s if rules.full_link else achieved_bit_per_s
@@ -368,8 +367,7 @@ def _as_recorded(
 
 
 def _sending(exchange: RecordedExchange, round_trip_ms: float, rate: int | None, window: int) -> float:
-    """Return the ms over which the replay's server spreads the sending of a body: the recorded duration, or 0
-    if slow start, with this round trip and initial window (segments), and the link's rate explain it."""
+    """Return the ms over which the replay's server spreads the sending of a body."""
     received_ms, size = exchange.end - exchange.first_byte, exchange.received_bytes
     # The network explains the rounds of slow start after the first, and the bytes at the link's rate.
     explained_ms = slow_start_rounds(size, window) * round_trip_ms + (size * 8000 / rate if rate else 0.0)
