@@ -62,8 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Results of a page on one network with one setup: without TFO (`baseline`), and with TFO (`headline`; if
-    the run compares several uses of TFO, the most preferred)."""
+    """Results of a page on one network with one setup, without TFO and with the preferred use of TFO."""
 
     place: Place
     baseline: CellResult
@@ -124,8 +123,6 @@ def run_answers(results: Results, attribution: Attribution) -> list[Answer]:
 
 
 def _changes_ms(place: Place) -> dict[Kind, float]:
-    """Map each kind of wait on the critical path to its change with TFO, in ms. Leave out changes below
-    CHANGE_MIN_MS. Empty if the critical path without or with TFO is unknown."""
     before, after = place.baseline_path, place.headline_path
     if before is None or after is None:
         return {}
@@ -133,7 +130,6 @@ def _changes_ms(place: Place) -> dict[Kind, float]:
 
 
 def _timing(place: Place) -> Iterator[str]:
-    """Yield sentences on the waits on the critical path that TFO changes by at least CHANGE_MIN_MS."""
     before, after, changes = place.baseline_path, place.headline_path, _changes_ms(place)
     if before is None or after is None or not changes:
         return
@@ -153,9 +149,7 @@ def _timing(place: Place) -> Iterator[str]:
 
 
 def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
-    """Yield sentences on the growth of TFO's saving with the RTT, for each curve (rows of a page that differ
-    only in the RTT) with at least two RTTs. If there are more than NAMED_MAX such curves, describe only the
-    first."""
+    """Yield sentences on the growth of TFO's saving with the RTT."""
     rows = [curve for curve in curves if len({place.rtt_ms for place in curve.places}) > 1]
     for curve in rows if len(rows) <= NAMED_MAX else rows[:1]:
         where = f" ({curve.name})" if curve.name else ""
@@ -181,9 +175,7 @@ def _rtt(results: Results, curves: list[Curve]) -> Iterator[str]:
 
 
 def _settings(results: Results, places: list[Place]) -> Iterator[str]:
-    """Yield sentences on the change of the page load time between the first value of each varying setting and
-    up to NAMED_MAX other values. Leave out the RTT, and settings whose values get separate verdicts
-    (`Factor.question`)."""
+    """Yield sentences on the effect of settings other than the RTT and those with separate verdicts."""
     factors = results.factors
     for factor in factors.varying:
         if factor.name == RTT.name or factor.question:
@@ -202,9 +194,8 @@ def _settings(results: Results, places: list[Place]) -> Iterator[str]:
 
 
 def _changed_by(results: Results, factor: Factor, first: Place, second: Place, named: str) -> Iterator[str]:
-    """Yield a sentence on the change of the page load time from `first` to `second`, which differ only in
-    `factor`, such as `Without TFO, reno instead of cubic: +44 ms: ...`, and a sentence on the change with
-    TFO. `named`: the values of the other settings, which the sentences show in parentheses."""
+    """Yield sentences such as `Without TFO, reno instead of cubic: +44 ms: ...`. `named`: the values of the
+    other settings."""
     points = [results.factors.point(place.comparison) for place in (first, second)]
     before, after = (factor.phrase_at(point) for point in points)
     paths = {
@@ -223,8 +214,6 @@ def _changed_by(results: Results, factor: Factor, first: Place, second: Place, n
 
 
 def _other_time(first: Place, last: Place) -> str:
-    """Return a clause on the share of transfer and processing in the page load time without TFO, in `first`
-    and in `last`. Empty if either critical path is unknown."""
     if first.baseline_path is None or last.baseline_path is None:
         return ""
     parts = [
@@ -235,9 +224,7 @@ def _other_time(first: Place, last: Place) -> str:
 
 
 def _content(page: Page, curve: Curve) -> Iterator[str]:
-    """Yield sentences on a page's requests, hosts and sizes, and on the connections and handshakes of its
-    loads without TFO, in the first and the last row of `curve` (such as the shortest and the longest
-    RTT)."""
+    """Yield sentences on a page's size, and on its handshakes in the first and the last row of `curve`."""
     domains = {registrable_domain(host) for host in page.hosts()}
     yield (
         f"The page is {plural(len(page.resources), 'request')} to {plural(len(page.hosts()), 'host')} of"
@@ -271,9 +258,6 @@ def _content(page: Page, curve: Curve) -> Iterator[str]:
 
 
 def _slow_handshakes(paths: list[tuple[Place, Breakdown]]) -> Iterator[str]:
-    """Yield a sentence on the row whose handshakes on the critical path are slowest, if they take at least
-    SLOW_HANDSHAKE RTTs on average. `paths`: the rows of a table (`Place`), and the breakdown of each row's
-    page load time."""
     known = [
         (path.kinds_ms[Kind.HANDSHAKE] / path.handshakes, place)
         for place, path in paths

@@ -178,7 +178,7 @@ class Waits:
 
 
 def _answered(record: LoadRecord) -> Iterable[CompletedRequest]:
-    """Return the requests with a complete response. For each resource, return only the last request sent."""
+    """Return the last completed request of each resource."""
     carriers, connections = Carriers(record), {one.id: one for one in record.connections}
     found: defaultdict[int, list[CompletedRequest]] = defaultdict(list)
     for request in record.requests:
@@ -231,8 +231,7 @@ def critical_path(page: Page, record: LoadRecord, client: Client) -> CriticalPat
 
 @dataclass
 class _Walk:
-    """The state of the search for the critical path, which walks back from the load event to the navigation
-    start: the time that it has reached, and the segments so far, the latest first."""
+    """The search for the critical path, from the load event back to the navigation start."""
 
     cursor_ns: int
     segments: list[Segment] = field(default_factory=list)
@@ -240,8 +239,6 @@ class _Walk:
     """The time spans in which requests on the path were queued only for lack of a free connection."""
 
     def back_to(self, kind: Kind, start_ns: int, resource: int) -> None:
-        """Add a segment in which `resource` waits, from `start_ns` to the time that the walk has reached, and
-        continue from `start_ns`. Do nothing if `start_ns` is not earlier."""
         start_ns = max(start_ns, 0)
         if start_ns < self.cursor_ns:
             self.segments.append(Segment(kind, start_ns, self.cursor_ns, resource))
@@ -249,8 +246,7 @@ class _Walk:
 
 
 def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedRequest | None:
-    """Add the waits of the request `sent` to the critical path, and return the request that `sent` waited
-    for; None at the start of the path."""
+    """Add the waits of `sent` to the path. Return the request that it waited for; None at the start."""
     walk.back_to(Kind.TRANSFER, sent.first_byte_ns, sent.resource)
     walk.back_to(Kind.WAIT, sent.sent_ns, sent.resource)
     if sent.opened_ns is not None:

@@ -64,8 +64,7 @@ def printed_rows(
 
 
 def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
-    """Return the figure in the column `name` of the row, rounded to 0.1 as in the terminal. Raises InputError
-    if it is not a number. `place`: the file and line, for the message."""
+    """Return the figure rounded to 0.1, as the terminal prints it. `place`: the file and line."""
     try:
         return f"{float(row[name]):.1f}"
     except ValueError:
@@ -73,13 +72,12 @@ def _rounded(row: Mapping[str, str], name: str, place: str) -> str:
 
 
 def _first_flight(row: Mapping[str, str]) -> str:
-    """Return the key in FIRST_FLIGHTS for the row's kind of connection. With `recorded` security, only https
-    URLs use TLS, and the row does not show their number. Then return the kind for cleartext, which needs the
-    fewest round trips."""
+    """Return the key in FIRST_FLIGHTS for the row's kind of connection."""
     if "3" in row.get("http", ""):
         return "quic+early" if row.get("session") == "early" else "quic"
     # Resuming a TLS 1.2 session saves one of two round trips.
     words = row["transport"].split("+")
+    # Only https URLs use TLS, and the row does not show how many. Cleartext needs the fewest round trips.
     if row.get("security") == "recorded":
         return "tfo" if "tfo" in words else "tcp"
     if words[0] == "tls" and row.get("tls") == "1.2" and row.get("session") != "resumed":

@@ -114,8 +114,7 @@ def _too_soon(one: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 def _tightest_below(series: Sequence[MeasuredCell]) -> dict[Decimal, MeasuredCell | None]:
-    """Map each RTT to one row with a shorter RTT (above 0): the row whose load time leaves room for the
-    fewest handshakes in sequence (`room`). None if no row has a shorter RTT."""
+    """Map each RTT to the row with a shorter RTT (above 0) and the least `room`; None if there is none."""
     found: dict[Decimal, MeasuredCell | None] = {}
     tightest: MeasuredCell | None = None
     for rtt, cells in groupby(sorted(series, key=attrgetter("rtt")), attrgetter("rtt")):
@@ -192,8 +191,7 @@ def _step(lower: MeasuredCell, higher: MeasuredCell) -> Iterator[AuditFinding]:
 
 
 class _Bend(NamedTuple):
-    """Two slopes of the page load time (ms per ms of RTT) over three rows with increasing RTTs: `before` from
-    the first to the second row, `after` from the second to the third. `name`: `with TFO` or `without TFO`."""
+    """The load time's slope (ms per ms of RTT) before and after the middle one of three rows."""
 
     name: str
     before: Decimal
@@ -204,8 +202,7 @@ class _Bend(NamedTuple):
 
 
 def _question(*cells: MeasuredCell) -> Iterator[AuditFinding]:
-    """Compare three rows with increasing RTTs, and yield a question about the last row if it is suspect: if
-    the load time's growth per ms of RTT falls by more than half only without TFO, or only with TFO."""
+    """Yield a question if the load time's slope falls by more than half only without TFO or only with TFO."""
     without = _bend("without TFO", cells, [one.off for one in cells])
     with_tfo = _bend("with TFO", cells, [one.tfo for one in cells])
     near, at, far = (f"{one.rtt.normalize():f}" for one in cells)

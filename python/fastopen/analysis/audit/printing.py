@@ -37,8 +37,7 @@ def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
 
 
 def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
-    """Return True if a number from `values[0]` to `values[1]` rounds to the printed figure. `way`: one of
-    WAYS: to the nearest digit, up, or down."""
+    """Return True if a number from `values[0]` to `values[1]` rounds to `printed`. `way`: one of WAYS."""
     digit = Decimal(1).scaleb(-decimals(printed))
     return printed - way[0] * digit <= values[1] and values[0] <= printed + way[1] * digit
 
@@ -116,8 +115,7 @@ def true_units(table: Sequence[PrintedCell]) -> tuple[dict[int, Decimal], list[A
 
 
 def _longest(cell: PrintedCell, unit: str) -> Decimal:
-    """Return the longer of the row's two times in seconds, taking the printed numbers as `unit` (`s` or
-    `ms`)."""
+    """Return the longer of the row's two times in s."""
     return max(cell.off, cell.tfo) * UNITS_S[unit]
 
 
@@ -128,8 +126,7 @@ def _plausible_s(cell: PrintedCell) -> Decimal:
 
 
 def _impossible(cell: PrintedCell, unit: str) -> bool:
-    """Return True if the row's time without TFO would be impossible in `unit` (`s` or `ms`): shorter than the
-    round trips that the first response needs."""
+    """Return True if the time without TFO is shorter than the round trips that the first response needs."""
     least = cell.flight_off.round_trips * cell.rtt_ms / 1000
     return (cell.off + cell.half_digit) * UNITS_S[unit] < least
 

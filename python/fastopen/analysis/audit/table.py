@@ -140,9 +140,7 @@ def read_table(path: Path) -> PrintedTable:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, fields) for each row of a CSV text. The line is the row's last one, because a
-    quoted field can span several lines. Raises InputError for malformed CSV, with the file `path` in the
-    message."""
+    """Yield (number of the row's last line, fields): a quoted field can span several lines."""
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
         for row in reader:
@@ -161,8 +159,7 @@ def _fields(columns: list[str], row: list[str], place: str) -> dict[str, str]:
 
 
 def _ignored_columns(columns: list[str], place: str) -> list[str]:
-    """Return the names of columns that no check knows. Raises InputError for missing, repeated or misspelled
-    columns."""
+    """Return the unknown columns. Raises InputError for missing, repeated or misspelled columns."""
     for name in columns:
         if columns.count(name) > 1:
             raise InputError(f"column {name!r} appears twice", place)
@@ -208,14 +205,12 @@ def _cell(fields: Mapping[str, str], place: str, line: int) -> PrintedCell:
 
 @dataclass(frozen=True)
 class _Row:
-    """The fields of one CSV row, by column name. Each method parses the field in the column `name`. It raises
-    InputError, with the file and line (`place`), if the field is malformed."""
+    """A CSV row at `place` (file and line). The methods raise InputError for a malformed field."""
 
     fields: Mapping[str, str]
     place: str
 
     def number(self, name: str) -> Decimal | None:
-        """Return the number in a field, which may end with %; None if the field is empty."""
         text = self.fields.get(name, "").removesuffix("%").strip()
         if not text:
             return None

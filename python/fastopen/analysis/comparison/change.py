@@ -88,5 +88,5 @@ def change_of(
 
 
 def _exact(milliseconds: float) -> float:
-    """Round to 0.000001 ms (1 ps), so that floating-point errors do not count as a change."""
+    """Round to 1 ns, so that floating-point errors do not count as a change."""
     return round(milliseconds, 6) or 0.0

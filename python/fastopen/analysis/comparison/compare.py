@@ -119,8 +119,7 @@ def _name(results: Results, result: CellResult) -> str:
 def _change(
     runs: tuple[Side, Side], factors: Sequence[Factor], old: CellResult, new: CellResult
 ) -> CellChange:
-    """Compare matching results of two runs (`old` and `new`): the same page, conditions and use of TFO.
-    `factors`: the settings whose values name the row."""
+    """Compare matching results of two runs. `factors`: the settings whose values name the row."""
     before, after = runs
     basis, experiment = _basis(runs, old, new), before.results.experiment
     drawn = old.varied and new.varied
@@ -163,9 +162,8 @@ def _basis(runs: tuple[Side, Side], old: CellResult, new: CellResult) -> Basis:
 def _explained(
     runs: tuple[Side, Side], old: CellResult, new: CellResult
 ) -> tuple[tuple[PieceChange, ...], str]:
-    """Compare two matching results by the one load of each that reports show. Return the waits on the
-    critical path that differ between these loads, and the reason why the load of `new` took longer. The
-    reason is empty if that load took no longer, if the pages differ, or if no reason was found."""
+    """Return the waits that differ between the loads that reports show, and the reason why the new load took
+    longer, which can be empty."""
     before, after = runs
     was, now = before.attribution.shown.get(old.cell.index), after.attribution.shown.get(new.cell.index)
     if was is None or now is None:

@@ -142,9 +142,7 @@ def _keyed(side: Side, common: Sequence[Factor], *, by_url: bool) -> Mapping[Key
 
 
 def _settings(differing: Sequence[Factor], before: Side, after: Side) -> Iterator[ComparedSetting]:
-    """Yield a ComparedSetting for each factor in `differing`, with its values in the two runs. Leave out
-    factors that have their default in both runs, if the default depends on other settings. If this would
-    leave out all factors, yield all."""
+    """Yield the settings that differ. Leave out defaults that only follow another setting."""
     every = [*points(before), *points(after)]
     independent = [one for one in differing if not (one.has_dependent_default and one.is_usual(every))]
     for factor in independent or differing:
@@ -177,8 +175,8 @@ DIGEST_SHOWN: Final = 8
 
 
 def _made_with(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, value in the first run, value in the second run) for the programs, machines and seeds of
-    two runs, as far as they can affect the compared results (`pairs`). The two values may be equal."""
+    """Yield (name, first value, second value) of programs, machines and seeds that can affect the results.
+    The values may be equal."""
     old, new = before.environment, after.environment
     was, now = (side.get("versions", {}) for side in (old, new))
     yield from ((name, was.get(name), now.get(name)) for name in ("fastopen", "fastopen-world"))
@@ -206,8 +204,7 @@ def _kernel(known: Mapping[str, Any]) -> str:
 
 
 def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, object, object]]:
-    """Yield (label, value in the first run, value in the second run) for the name, content and recorded
-    bodies of each page in `pairs`. The two values may be equal."""
+    """Yield (label, first value, second value) of the pages. The values may be equal."""
     names = dict.fromkeys((old.cell.page, new.cell.page) for old, new in pairs)
     for old_name, new_name in names:
         old, new = before.results.pages[old_name], after.results.pages[new_name]
@@ -218,8 +215,7 @@ def _loaded(before: Side, after: Side, pairs: Pairs) -> Iterator[tuple[str, obje
 
 
 def _facts(page: Page) -> str:
-    """Describe a page by its number of requests, its size and the beginning of a digest, which does not cover
-    the page's name: `2 requests, 30 kB (0123abcd)`."""
+    """Describe a page: `2 requests, 30 kB (0123abcd)`. The digest does not cover its name."""
     digest = page.model_copy(update={"name": ""}).digest()
     return f"{len(page.resources)} requests, {page.body_bytes() / 1000:.0f} kB ({digest[:DIGEST_SHOWN]})"
 

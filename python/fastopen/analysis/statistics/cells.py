@@ -164,8 +164,7 @@ def summarise(
 
 
 class _Loads:
-    """All loads of one page under the same conditions, including repetitions of invalid loads. Results use
-    only the last attempt of each load (`counted`)."""
+    """All loads of one page under the same conditions; `counted` has the last attempt of each."""
 
     def __init__(self, attempts: Sequence[LoadRow]) -> None:
         self.superseded = [load for load in attempts if load.superseded]
@@ -178,13 +177,11 @@ class _Loads:
         return sum(map(attrgetter(name), self.valid))
 
     def middle(self, name: str) -> float | None:
-        """Return the median of the field `name` over the valid loads; None if no load is valid."""
         return median(map(attrgetter(name), self.valid)) if self.valid else None
 
     @cached_property
     def bound(self) -> Bound | None:
-        """Return the upper bound on the time that TFO can save compared with these loads, which are without
-        TFO. None if no valid load has a page load time."""
+        """Return the upper bound on the time that TFO can save. These loads have to be without TFO."""
         return savings_bound([*map(attrgetter("handshakes_ns", "plt_ns"), self.valid)])
 
 
@@ -246,8 +243,7 @@ def central(values: Iterable[float], share: float) -> tuple[float, float] | None
 
 
 def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
-    """Return the reasons why these loads were invalid, sorted by kind. If a load has several reasons of one
-    kind, count it once."""
+    """Return the reasons, sorted by kind. A load counts only once for each kind."""
     of_kind = grouped(reason for load in loads for reason in dict(reversed(load.invalid)).items())
     return tuple(Reason(kind, len(details), details[0]) for kind, details in sorted(of_kind.items()))
 

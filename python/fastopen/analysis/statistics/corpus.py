@@ -172,10 +172,8 @@ def correlations(
 
 
 def _spearman(columns: "Sequence[NDArray[np.float64]]", weights: "NDArray[Any]") -> "NDArray[np.float64]":
-    """Return Spearman's correlation of each column with the last column: a row for each resample, a column
-    for each property. `columns` have a value for each page. A row of `weights` is a resample: the number of
-    times that each page was drawn. Ties get mid-ranks (Kendall). Each column is sorted only once; a
-    resample's mid-ranks are cumulative sums of its weights in that order."""
+    """Return Spearman's correlation of each column with the last one, in a row for each resample. A row of
+    `weights` is a resample: the number of times that each page was drawn."""
     import numpy as np
 
     ranked = [_mid_ranks(column, weights) for column in columns]
@@ -197,6 +195,7 @@ def _mid_ranks(values: "NDArray[np.float64]", weights: "NDArray[Any]") -> "NDArr
     _, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    # Sort the values only once: each resample's mid-ranks are cumulative sums of its weights in this order.
     counts = np.add.reduceat(weights[:, order], starts, axis=1)
     ranks: NDArray[np.float64] = (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, group]
     return ranks

@@ -110,8 +110,7 @@ def _early_beyond_syn(connections: Iterable[Connection], network: Network) -> It
 
 
 def _with_early_data(tls: TlsSession) -> int:
-    """Return the size in bytes of a ClientHello and of the early data that follows it, with the headers of
-    the TLS records between them."""
+    """Return the size in bytes of a ClientHello and its early data, with the record headers between them."""
     return tls.hello_bytes + (BESIDE_EARLY_DATA_BYTES + tls.early_bytes if tls.early_bytes else 0)
 
 

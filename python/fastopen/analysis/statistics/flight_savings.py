@@ -104,9 +104,8 @@ def _bounds(
     compared: Mapping[int, tuple[Cell, Flight]],
     loads: Iterable[LoadRow],
 ) -> dict[int, Bound]:
-    """Return the upper bound of the saving of each result in `compared`, by its index. `compared` maps this
-    index to the cell without TFO that the result is compared with, and to the start of the result's own
-    connections. The bounds come from the loads of this cell."""
+    """Return the bound of each saving by the index of its result. `compared` maps this index to the cell
+    without TFO, and to the start of the result's own connections."""
     pages = store.pages()
     plain = {cell.index: cell for cell, _ in compared.values()}
     wanted = grouped((cell.index, flight) for cell, flight in compared.values())
@@ -126,16 +125,14 @@ def _bounds(
 
 
 def _avoided(connection: Connection, *, plain: Flight, flight: Flight, network: Network) -> Span | None:
-    """Return the part of the handshakes of `connection`, which starts like `plain`, that a start like
-    `flight` avoids: a time span (start, end) before the end of the handshakes. None if it avoids nothing.
-    Early data avoids the whole TLS handshake. Resuming a session avoids the time beyond one round trip: the
-    transfer of the certificates, and with TLS 1.2 another round trip."""
+    """Return the time span of the handshakes that a start like `flight` avoids; None if it avoids nothing."""
     tcp = tcp_handshake(connection) or (connection.opened_ns, connection.opened_ns)
     tcp_ns = tcp[1] - tcp[0] if flight.without_tcp else 0
     if connection.tls is None or flight.session == plain.session:
         return tcp if tcp_ns else None
     secured_ns = connection.tls.secured_ns
     tls_ns = max(secured_ns - tcp[1], 0)
+    # A resumed session needs one round trip: no certificates, nor a second round trip with TLS 1.2.
     if flight.session == "resumed":
         rtt_us = network.rtt_us + network.host_extra_rtt_us.get(connection.host, 0)
         if connection.host in RESOLVERS and network.resolver_rtt_us is not None:

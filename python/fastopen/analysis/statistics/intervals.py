@@ -40,9 +40,8 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 @cache
 def _ends(size: int) -> tuple[int, float]:
-    """Return the rank k, and a fraction from 0 to 1, for a sample of `size` values. The 95 % interval of the
-    median begins at this fraction of the way from the k-th smallest value to the next larger one, and ends
-    likewise at the largest values."""
+    """Return (k, fraction): the median's 95 % interval begins at this fraction of the way from the k-th
+    smallest value to the next one, and ends likewise at the largest values."""
     # Each value lies below or above the median with equal probability. Count, in exact integers, the cases
     # with fewer than `rank` values on one side. `scale` makes 5 % of all cases an integer, too.
     scale = round(1 / (1 - CONFIDENCE))

@@ -110,8 +110,7 @@ def _cost_the_same(some: Sequence[Payoff], others: Sequence[Payoff]) -> bool:
 
 
 def _never_loaded(cells: Sequence[CellResult]) -> Iterator[int]:
-    """Yield the indices of cells (a page over one network with one setting, with or without TFO) in which no
-    load finished, although loads of the same page and conditions without TFO did."""
+    """Yield the indices of cells in which no load finished, although loads without TFO did."""
     usual = {one.cell.comparison for one in cells if one.cell.arm.role is Role.BASELINE and one.plts_ms}
     for result in cells:
         if result.cell.comparison in usual and 0 < result.loads == result.unfinished:

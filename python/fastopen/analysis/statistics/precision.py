@@ -49,8 +49,7 @@ class UntilInterval:
 
 
 def _is_judged(result: CellResult) -> bool:
-    """Return True if more repeats can narrow the interval of this result: it is compared with the loads
-    without TFO, and its repeats do not sample uncertain inputs (`varied`)."""
+    """Return True if more repeats can narrow the interval. They cannot if they sample uncertain inputs."""
     return result.cell.arm.role is not Role.BASELINE and not result.varied
 
 
