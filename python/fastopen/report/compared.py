@@ -150,7 +150,6 @@ def _percent_of(cell: CellChange) -> float:
 
 
 def _plt_change(cell: CellChange) -> str:
-    """Return the change of the page load time between two runs: `+44 ms (+3.1 %)`, or `not known`."""
     if cell.plt is None:
         return "not known"
     return f"{change(cell.plt.difference)} ({nonzero_with_sign(_percent_of(cell))}{NBSP}%)"
@@ -186,8 +185,7 @@ def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
 
 
 def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
-    """Yield clauses on a result's critical paths in both runs: on the requests on both paths whose waits
-    changed most, and on the number of requests that are on only one of the paths."""
+    """Yield clauses on the requests whose waits changed most, and on those on only one critical path."""
     page = compared.after.results.pages[cell.after.cell.page]
     largest: dict[str, PieceChange] = {}
     for piece in cell.pieces:

@@ -71,8 +71,7 @@ def flat_cells(results: Results) -> list[dict[str, str | float | bool | None]]:
 
 
 def _setups(experiment: Experiment) -> dict[str, Any]:
-    """Return the setups (client, servers, TLS) of an experiment under the key `setups`. Each field of a setup
-    is also a key: with its value if there is only one setup, otherwise with None."""
+    """Return the setups. Each field of a setup is also a key, whose value is None if there are several."""
     setups = [setup.model_dump(mode="json") for setup in experiment.setups]
     only = setups[0] if len(setups) == 1 else dict.fromkeys(setups[0])
     return {**only, "setups": setups}

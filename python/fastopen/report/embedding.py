@@ -32,8 +32,7 @@ def packed(figure: Figure) -> dict[str, Any]:
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    """Return the field `name` as a column for the script. Texts become indices into the list of distinct
-    texts (`levels`). Numbers are rounded to six digits, which suffice for a screen."""
+    """Return a column for the script. Six digits of a number suffice for a screen."""
     if any(isinstance(value, str) for value in values):
         levels = list(dict.fromkeys(values))
         numbers = {level: number for number, level in enumerate(levels)}

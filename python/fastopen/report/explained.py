@@ -141,8 +141,7 @@ def _place(cell: PublishedCell) -> tuple[Entry, Entry, Entry]:
 
 
 def _of_rig(rig: Tried, cell: PublishedCell) -> tuple[Entry, Entry]:
-    """Return table entries for a published page and network on a rig (a set of assumptions): load time
-    without TFO, green if both times agree with the published ones, and saving, green if it agrees."""
+    """Return the load time without TFO and the saving, green if they agree with the published ones."""
     tones: tuple[Tone, Tone] = ("good" if rig.times_agree(cell) else "", "good" if rig.agrees(cell) else "")
     off, saving = _times(rig.times[cell], *tones)
     return replace(off, mark="*" if cell in rig.fitted else ""), saving

@@ -67,7 +67,6 @@ def _table(grid: Grid, name: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """Reduce the text to at most 60 lower-case letters, digits and hyphens, for a label in LaTeX."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60] or "x"
 
 

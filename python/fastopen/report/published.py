@@ -45,8 +45,7 @@ OF_PRINT: Final = (Label.UNSIGNED, Label.MISPRINTED)
 
 
 def _label_texts(one: Discrepancy, *, short: bool = False) -> list[str]:
-    """Return the labels of one comparison with a published figure as texts, such as `agrees`. After labels in
-    OF_PRINT (faults of the source), add the improvement as printed. `short`: for a terminal of 80 columns."""
+    """Return the labels as texts. `short`: for a terminal of 80 columns."""
     printed = f"{one.published.improvement_percent_as_printed:.3g}"
     shown = f" {printed}" if short else f" ({printed})"
     return [_name(label, short=short) + (shown if label in OF_PRINT else "") for label in one.labels]
@@ -145,8 +144,7 @@ def agreement(found: list[Discrepancy]) -> str:
 
 
 def _excessive_savings(results: Results, found: list[Discrepancy]) -> Iterator[str]:
-    """Yield sentences on published savings that exceed our upper bound or half of the published page load
-    time: the NAMED largest, in descending order."""
+    """Yield sentences on the largest published savings that exceed our bound or half of the load time."""
     beyond = [one for one in found if Label.BEYOND in one.labels or Label.IMPOSSIBLE in one.labels]
     worst = sorted(beyond, key=lambda one: one.published.improvement_percent, reverse=True)[:NAMED]
     for one in worst:
@@ -164,9 +162,8 @@ def _in_rtts(milliseconds: float, rtt_ms: float) -> str:
 
 
 def _time_difference(page: str, found: list[Discrepancy], slope: tuple[float, float] | None) -> str:
-    """Return a sentence if published load times of `page` without TFO, or their growth with the RTT, differ
-    from ours by more than a factor of OTHER_LOAD; otherwise empty. `found`: comparisons with published
-    figures. `slope`: (their growth, our growth) in ms per ms, if known."""
+    """Return a sentence if published load times without TFO, or their growth with the RTT, differ from ours.
+    `slope`: (their growth, our growth) in ms per ms, if known."""
     parts = []
     of_page = [one.plt_ratio for one in found if one.comparison.page == page]
     ratios = [ratio for ratio in of_page if ratio is not None]

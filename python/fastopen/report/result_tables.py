@@ -228,8 +228,7 @@ def level_grid(results: Results, page: str) -> Grid:
 
 
 def _in_levels(found: Sequence[SizeLevel]) -> str:
-    """Return the round trips until the first byte as text, such as `3.000 (14,151), 4.000`: three for
-    certificates of up to 14,151 bytes, and four for larger ones."""
+    """Return round trips, such as `3.000 (14,151), 4.000`: three with certificates of up to 14,151 bytes."""
     parts = []
     for level, following in zip_longest(found, found[1:]):
         if following is None:
@@ -244,8 +243,7 @@ def _in_levels(found: Sequence[SizeLevel]) -> str:
 def _of_each(
     of_arm: Mapping[ArmName, CellResult], names: Iterable[ArmName], entry: Callable[[CellResult], Entry]
 ) -> Iterator[Entry]:
-    """Yield a table entry, `entry(result)`, for each name of an arm (`off`, `cold`, `warm`). Yield a hyphen
-    if `of_arm` has no result for the name, as with TFO over QUIC."""
+    """Return an entry for each arm: a hyphen if the arm has no result, as with TFO over QUIC."""
     return (entry(of_arm[name]) if name in of_arm else Entry(MISSING) for name in names)
 
 
@@ -281,8 +279,7 @@ def column_notes(results: Results) -> Iterator[str]:
 
 
 def _spread_words(cells: Sequence[CellResult]) -> str:
-    """Return the end of the note that explains the savings of a table: a clause on the intervals in brackets
-    such as `, with its 95 % interval`; empty if there are none."""
+    """Return a clause such as `, with its 95 % interval`; empty if there are no intervals."""
     over = {spread_of(cell) for cell in cells if cell.improvement_percent is not None}
     words = {f"95{NBSP}%": "its 95 % interval", f"90{NBSP}%": "the range of 90 % of the samples"}
     found = [text for key, text in words.items() if key in over]
@@ -482,8 +479,7 @@ def _syn_data(result: CellResult) -> Entry:
 
 
 def _saving(result: CellResult, smallest: SmallestEffect) -> Entry:
-    """Return a table entry with a saving in percent such as `+3.1` and its interval such as `[3.0, 3.3]`.
-    Deterministic loads have no interval. Only certain effects of at least `smallest` are coloured."""
+    """Return a saving and its interval. Only certain effects of at least `smallest` are coloured."""
     if result.improvement_percent is None:
         return Entry(MISSING)
     text, mark = with_sign(result.improvement_percent), BEYOND_BOUND if result.beats_bound else ""

@@ -89,8 +89,7 @@ def _savings(results: Results, arms: Sequence[Arm], cells: Sequence[CellResult])
 
 
 def _saving_sentence(results: Results, arm: Arm, cells: Sequence[CellResult], *, named: bool) -> str:
-    """Return a sentence on the median saving with the TFO cookies of `arm` over these cells (each a page on
-    one network with one setting). With `named`, also name the page with the median saving."""
+    """Return a sentence on the median saving. With `named`, also name the page that has this saving."""
     medians = [cell.improvement_percent or 0.0 for cell in cells]
     effects = Counter(effect_of(cell, results.experiment.smallest_effect) for cell in cells)
     pages = len({cell.cell.page for cell in cells})
@@ -121,8 +120,7 @@ def savings_by_name(results: Results, cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
-    """Return a sentence that counts the connections whose SYN delivered data, and states if TFO was active;
-    empty if there are no connections. `cells` are results for one kind of TFO cookies."""
+    """Count the connections whose SYN delivered data. `cells`: results with one kind of TFO cookies."""
     connections = sum(cell.connections for cell in cells)
     sent = sum(cell.syn_data_connections for cell in cells)
     if not connections:
@@ -134,9 +132,7 @@ def _syn_data_sentence(cells: Sequence[CellResult]) -> str:
 
 
 def _tiles(results: Results, judged: Sequence[CellResult], *, one_question: bool) -> dict[str, str]:
-    """Map labels to the key figures of the summary, as texts. `judged`: the results with the preferred use of
-    TFO. `one_question`: True if a single verdict covers the run; otherwise, savings are left out, because
-    they would mix HTTP versions or other settings."""
+    """Map labels to key figures. Without `one_question`, savings would mix HTTP versions or settings."""
     loads = sum(cell.loads for cell in results.cells)
     tiles: dict[str, str] = {}
     known = [cell for cell in judged if cell.saved_ms is not None]

@@ -53,8 +53,7 @@ def _lines_of_page(
 
 
 def _figure(cell: CellResult) -> str:
-    """Return the text beside a bar: the median page load time and, if known, the saving; a hyphen if no load
-    was valid."""
+    """Return the text beside a bar."""
     if cell.plt_ms_median is None:
         return "-"
     saved = "" if cell.improvement_percent is None else f"  {with_sign(cell.improvement_percent):>5} %"

@@ -52,8 +52,7 @@ def critical_path_bars(analysis: RunAnalysis) -> Figure | None:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, empty: alt.Chart, title: str) -> Any:
-    """Draw the panel `title`: a stacked bar of waits for each value on the y axis (titled `heading`) and use
-    of TFO. `rows` has the data of all panels; `empty` is a chart of this panel's data without marks."""
+    """Draw a panel. `rows` has the data of all panels; `empty` is a chart of this panel without marks."""
     own = [row for row in rows if row["panel"] == title]
     values = list(dict.fromkeys(row["x"] for row in own))
     arms = arm_order(own)

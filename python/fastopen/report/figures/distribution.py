@@ -136,13 +136,11 @@ def cold_distribution(analysis: RunAnalysis) -> Figure | None:
 
 
 def _arms_over(x: alt.X, of: str, rows: list[dict[str, Any]], tooltip: Iterable[alt.Tooltip]) -> Any:
-    """Return a zoomable step chart over `x` with a line for each use of TFO. `of`: the noun on the y axis."""
     lines = _steps(x, of).add_params(zoom("x"))
     return lines.encode(color=arm_colour(rows), strokeDash=arm_dash(rows), tooltip=arm_tooltip(*tooltip))
 
 
 def _steps(x: alt.X, of: str) -> Any:
-    """Return a chart with step lines of the field `share` over `x`. `of`: the noun on the y axis: `loads`."""
     y = alt.Y("share:Q", title=f"share of {of}", axis=alt.Axis(format="%", tickCount=5))
     return alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.8).encode(x=x, y=y)
 

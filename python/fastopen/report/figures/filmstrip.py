@@ -107,8 +107,7 @@ def _film(arm: ArmName, shown: Shown, place: Path) -> Film | None:
 
 
 def _picture(jpeg: str) -> Image:
-    """Decode a JPEG picture in base64. Raises OSError, ValueError or SyntaxError if `jpeg` is malformed or
-    larger than SIDE_MAX; MachineError without Pillow."""
+    """Decode base64. Raises OSError, ValueError or SyntaxError if `jpeg` is malformed or too large."""
     try:
         from PIL import Image
     except ImportError:
@@ -149,7 +148,7 @@ def strip(title: str, films: list[Film]) -> Image:
 
 
 def _save_moving(title: str, films: list[Film], path: Path) -> None:
-    """Write an animation with all loads side by side. Its last picture is shown for LAST_MS."""
+    """Write an animation of all loads, side by side."""
     end = end_ms(films)
     step = max(MOVING_STEP_MS, round(end / MOVING_MAX / 10) * 10)
     pictures = [_frame(title, films, moment).quantize(128) for moment in range(0, int(end) + step, step)]
@@ -158,7 +157,6 @@ def _save_moving(title: str, films: list[Film], path: Path) -> None:
 
 
 def _frame(title: str, films: list[Film], moment_ms: int) -> Image:
-    """Draw the pictures that the loads showed `moment_ms` after their start, side by side."""
     size = _size(films, 2 * THUMBNAIL)
     canvas, draw = _canvas(title, GAP + len(films) * (size[0] + GAP), 3 * LINE + size[1] + GAP)
     for column, film in enumerate(films):
@@ -187,7 +185,7 @@ def _canvas(title: str, width: int, height: int) -> tuple[Image, ImageDraw.Image
 
 
 def _size(films: list[Film], width: int) -> tuple[int, int]:
-    """Return (`width`, height) in pixels, with the aspect ratio of the first load's pictures."""
+    """Return a size in pixels with the aspect ratio of the first load's pictures."""
     picture = films[0].pictures[-1]
     return width, max(round(width * picture.height / picture.width), 1)
 
@@ -195,7 +193,6 @@ def _size(films: list[Film], width: int) -> tuple[int, int]:
 def _paste(
     canvas: Image, draw: ImageDraw.ImageDraw, picture: Image, at: tuple[int, int], *, changed: bool
 ) -> None:
-    """Add a picture with a frame, which is coloured if the picture changed."""
     canvas.paste(picture, at)
     corners = (at[0] - 2, at[1] - 2, at[0] + picture.width + 1, at[1] + picture.height + 1)
     draw.rectangle(corners, outline=CHANGED if changed else GREY, width=2 if changed else 1)

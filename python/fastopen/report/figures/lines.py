@@ -60,8 +60,7 @@ def _rows(at: float | str, place: Place) -> list[dict[str, Any]]:
 
 
 def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: alt.Chart, title: str) -> Any:
-    """Draw the panel `title`, with its own time scale, because load times differ most between pages. `empty`:
-    a chart of this panel's data without marks. `heading`: the title of the x axis."""
+    """Draw a panel with its own time scale, because load times differ most between pages."""
     top = max(row["high"] or row["plt"] for row in rows if row["panel"] == title)
     values = list(dict.fromkeys(row["x"] for row in rows))
     numbers = not any(isinstance(value, str) for value in values)

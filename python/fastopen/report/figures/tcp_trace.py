@@ -41,8 +41,7 @@ def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> 
 
 
 def _rows(place: int, arm: ArmName, shown: Shown, every: int) -> Iterator[dict[str, Any]]:
-    """Yield chart data for every `every`-th TCP_INFO sample of each connection in a load, and for the last
-    sample. `place` is the position of the load's panel."""
+    """Yield data of every `every`-th TCP_INFO sample, and of the last. `place`: the panel's position."""
     panel = f"{ARMS[arm].label}: {time(shown.path.plt_ns / 1e6)}"
     for connection in shown.record.connections:
         samples = connection.origin_samples

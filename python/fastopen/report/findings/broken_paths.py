@@ -56,8 +56,7 @@ def _sentences(paths: Sequence[str], found: Sequence[Payoff]) -> Iterator[str]:
 
 
 def _where(found: Sequence[Payoff]) -> str:
-    """Return a clause that lists the networks on which TFO saves time on average if DROPPING_SHARE of all
-    paths drop SYNs with data or the TFO option, and those on which it does not."""
+    """Return a clause on the networks on which TFO pays if DROPPING_SHARE of all paths drop its SYNs."""
     places = grouped(
         (
             one.mean_saving_ms(DROPPING_SHARE) > 0,

@@ -23,7 +23,6 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each client that did not request all resources that the load event waits for."""
     wanted = len(requested_urls(results.pages[page]))
     least: dict[str, float] = {}
     for result in results.cells:
@@ -40,8 +39,7 @@ def _missing_requests(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _paints(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each network and setting: the first and largest contentful paint without TFO, and
-    the saving by TFO in percent."""
+    """Yield a finding on contentful paints for each network and setting."""
     for place, arms in results.comparisons(page).items():
         cells = (baseline_of(arms), headline_of(arms))
         metrics = [results.browser_metrics.get(cell.cell.index) for cell in cells if cell is not None]
@@ -63,8 +61,7 @@ def _paints(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the requests of repeat views that the browser's cache answered, and on resources
-    whose caching headers are unknown."""
+    """Yield findings on requests that the browser's cache answered, and on unknown caching headers."""
     answers: list[tuple[str, str]] = []
     for row, arms in results.comparisons(page).items():
         found = (results.browser_metrics.get(cell.cell.index) for cell in arms.values())

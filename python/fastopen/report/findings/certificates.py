@@ -60,8 +60,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]:
-    """Yield (text, times) for each group of results of `page` that differ only in certificates, remedies and
-    use of TFO. The text names the other settings. The times map settings to median page load times in ms."""
+    """Yield (other settings, median page load times in ms by certificates, remedies and use of TFO)."""
     factors, apart = results.factors, ("certificates", "chain_bytes", *REMEDIES)
     for group in results.alike((one for one in results.cells if one.cell.page == page), *apart):
         row: dict[Way, float] = {}
@@ -77,8 +76,7 @@ def _rows(results: Results, page: str) -> Iterator[tuple[str, dict[Way, float]]]
 
 
 def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: CertificateKind) -> Cost | None:
-    """Return the page load times in `plts_ms` with `small` certificates, with `large` ones, and with `large`
-    ones and each remedy. Return None if the time of either kind without a remedy is unknown."""
+    """Return the cost of `large`; None if the time with either kind and without a remedy is unknown."""
     window = min(way.window_segments for way in plts_ms)
     plain = Way(small, "none", Tls().certificate_compression, window, BASELINE.name)
     base, dear = plts_ms.get(plain), plts_ms.get(plain._replace(kind=large))
@@ -89,8 +87,7 @@ def _cost(plts_ms: Mapping[Way, float], small: CertificateKind, large: Certifica
 
 
 def _remedy(way: Way, plain: Way) -> str:
-    """Return the words for the only setting in which `way` differs from `plain`, such as `TFO with warm
-    cookies`; empty if no setting differs, if several do, or if `way` uses TFO with cold cookies."""
+    """Return words for the setting in which `way` differs from `plain`; empty unless exactly one differs."""
     words = {
         "arm": f"TFO with {HEADLINE.cookies} cookies" if way.arm == HEADLINE.name else "",
         "session": SESSION_WORDS[way.session],
@@ -104,9 +101,7 @@ def _remedy(way: Way, plain: Way) -> str:
 def _sentence(
     small: CertificateKind, large: CertificateKind, name: str, costs: Sequence[Cost], matters_ms: float
 ) -> str:
-    """Return the sentence that compares `large` with `small` certificates. `name` describes the other
-    settings, and `costs` has an entry for each network. Remedies that change a time by less than `matters_ms`
-    save no time."""
+    """Compare two kinds of certificates. `name`: the other settings; `costs`: an entry for each network."""
     of_row = f", {name}" if name else ""
     added = [(one.large_ms - one.small_ms, one.small_ms) for one in costs]
     sentence = (

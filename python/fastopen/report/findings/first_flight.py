@@ -41,8 +41,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[Flights]]:
-    """Group the results of `page` over TLS into rows whose results differ only in the use of TFO and in the
-    factors named in `apart`. The keys name the settings with separate verdicts, such as the TLS version."""
+    """Return rows that differ only in TFO and `apart`, by settings with separate verdicts (TLS version)."""
     factors = results.factors
     cells = (one for one in results.cells if one.cell.page == page and one.plt_ms_median is not None)
     found: dict[str, list[Flights]] = defaultdict(list)
@@ -62,9 +61,8 @@ def _rows(results: Results, page: str, apart: Sequence[str]) -> dict[str, list[F
 def _best(
     results: Results, rows: Sequence[Flights], question: str, *, versions: bool = False
 ) -> Iterator[Finding]:
-    """Yield a finding for each first flight (TLS session, with or without TFO) that is the fastest of a row,
-    with its largest saving over the simplest one. `question` names the settings that the rows share. With
-    `versions`, rows contain several HTTP versions, and sentences name them."""
+    """Yield a finding for each first flight (TLS session, with or without TFO) that is the fastest of a row.
+    `question` names the settings that the rows share. With `versions`, rows mix HTTP versions."""
     wins: dict[Key, list[tuple[float, Flights]]] = defaultdict(list)
     for row in rows:
         best = min(row, key=lambda key: row[key].plt_ms_median or 0.0)
@@ -94,8 +92,7 @@ def _name(row: Flights, key: Key, *, versions: bool) -> str:
 
 
 def _plain(row: Flights, best: Key) -> Key:
-    """Return the first flight in `row` to compare `best` with: the simplest TLS session with the same HTTP
-    version, usually without TFO (the first in the plan). HTTP/3 is compared with HTTP/2 if possible."""
+    """Return the simplest first flight with the same HTTP version, or with HTTP/2 if `best` is HTTP/3."""
     versions = sorted({http for http, _, _ in row})
     http = "2" if best[0] == "3" and "2" in versions else best[0]
     return min(

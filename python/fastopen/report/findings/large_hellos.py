@@ -33,7 +33,7 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, KeyShare, str], Price]]:
     """Yield ((middlebox, large key share, small key share, other settings), price). The price is the time in
-    ms that the large TLS key share adds to a load of `page`: over an open path, and behind the middlebox."""
+    ms that the large share adds over an open path, and behind the middlebox."""
     factors, apart = results.factors, ("path", "key_share")
     cells = (one for one in results.cells if one.cell.page == page and one.cell.arm.name == BASELINE.name)
     for group in results.alike(cells, *apart):
@@ -58,9 +58,7 @@ def _prices(results: Results, page: str) -> Iterator[tuple[tuple[str, KeyShare, 
 def _added_ms(
     row: Mapping[tuple[str, KeyShare], CellResult], path: str, large: KeyShare, small: KeyShare
 ) -> float | None:
-    """Return the page load time in ms that the TLS key share `large` adds compared with `small` behind the
-    middlebox `path` (`none`: over an open path); None if one of the two times is unknown. `row`: results by
-    middlebox and key share."""
+    """Return the page load time that `large` adds behind the middlebox `path` (`none`: an open path)."""
     loads = (row.get((path, share)) for share in (large, small))
     with_large, with_small = (None if one is None else one.plt_ms_median for one in loads)
     return None if with_large is None or with_small is None else with_large - with_small

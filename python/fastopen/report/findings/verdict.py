@@ -108,13 +108,12 @@ def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def _unfinished(cells: Sequence[CellResult]) -> tuple[int, int]:
-    """Return the number of page loads in these results that did not finish, and the number of all loads."""
+    """Return (unfinished loads, all loads)."""
     return sum(cell.unfinished for cell in cells), sum(cell.loads for cell in cells)
 
 
 def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) -> float:
-    """Return the fraction of unfinished loads in `judged` (with TFO) minus the fraction in `without` (without
-    TFO)."""
+    """Return the fraction of unfinished loads with TFO minus the fraction without TFO."""
     share, usual = (lost / loads if loads else 0.0 for lost, loads in map(_unfinished, (judged, without)))
     return share - usual
 
@@ -136,8 +135,7 @@ def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict |
 
 
 def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, because: str) -> str:
-    """Return sentences with `verdict`, which holds for all `cells`, and with the effect for each kind of TFO
-    cookies. The phrase `because` (a reason, or empty) follows the verdict."""
+    """Return sentences on the verdict and on the effect with each kind of cookies. `because` can be empty."""
     arms = treatments_of(results.experiment.arms)
     judged = of_arm(cells, arms[0])
     words, sure = verdict_words(verdict, cells), how_sure(verdict, judged)
@@ -170,8 +168,7 @@ def _on_all(results: Results, cells: Sequence[CellResult], verdict: Verdict, bec
 def _on_visit(
     results: Results, arm: Arm, cells: Sequence[CellResult], to: str = "", subject: str = "TFO"
 ) -> str:
-    """Return a clause on the effect of TFO in the results `cells`, all with the use of TFO `arm`, of the form
-    `On a repeat visit{to} {subject} saves 4.0 %`. `to`: empty, or a phrase such as ` to this page,`."""
+    """Return `On a repeat visit{to} {subject} saves 4.0 %`. `to`: empty, or such as ` to this page,`."""
     smallest = results.experiment.smallest_effect
     of_effect = grouped((effect_of(cell, smallest), cell) for cell in cells)
     clauses = [
