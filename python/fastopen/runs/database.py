@@ -74,8 +74,7 @@ def create(
 
 
 def _check_usable(folder: Path) -> None:
-    """Raise InputError if a new run cannot be created in this folder: it holds a run or other files, or is
-    not writable. The caller has locked the folder."""
+    """Raise InputError if a new run cannot be created in this folder, which the caller has locked."""
     if holds_run(folder):
         raise InputError("another process started a run there", str(folder), "repeat this command")
     # A merge copies packets before the run's file has its final name.
@@ -88,8 +87,7 @@ def _check_usable(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files of a run whose creation was not completed. Packets are removed first, because without
-    the file UNFINISHED, they would count as the user's files."""
+    """Remove packets first: without the file UNFINISHED, they would count as the user's files."""
     if (folder / UNFINISHED).exists() and (folder / PACKETS).is_dir():
         shutil.rmtree(folder / PACKETS)
     for left in folder.glob(UNFINISHED + "*"):
@@ -230,8 +228,7 @@ def _check_marks(limits: Limits, path: Path) -> None:
 
 
 def _connect_for_writing(folder: Path) -> sqlite3.Connection:
-    """Open the run's database with a write-ahead log. Each commit appends to the log, so it survives if the
-    process is killed."""
+    """Open the database with a write-ahead log, so that a commit survives if the process is killed."""
     with writing(str(folder)):
         database = sqlite3.connect(folder / FILE)
         ((mode,),) = database.execute("PRAGMA journal_mode")

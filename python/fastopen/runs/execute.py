@@ -170,14 +170,12 @@ def execute(
 
 
 class _HopelessError(Exception):
-    """An error that stops a run, because all loads without TFO, or with one kind of TFO cookies, are invalid
-    for the same reason, which is the error's text."""
+    """An error that stops a run: all loads with one use of TFO are invalid for the same reason, its text."""
 
 
 @dataclass
 class _Execution:
-    """The state of executing a run: its settings, the counts of finished and invalid loads, and the running
-    jobs."""
+    """The settings, counts of loads and running jobs of a run."""
 
     engine: Engines
     bodies: Bodies
@@ -203,8 +201,7 @@ class _Execution:
         return grouped((fault, job) for job, fault in self._faults.items() if fault is not None)
 
     def at_once(self, jobs: Iterable[PlannedJob]) -> int:
-        """Return the number of emulated networks that every engine of these jobs can run at once; 1 without
-        jobs."""
+        """Return the number of emulated networks that every engine of these jobs can run at once."""
         names = {planned.comparison.engine for planned in jobs}
         return min((self._of_name(name).parallel for name in names), default=1)
 
@@ -212,8 +209,7 @@ class _Execution:
         return self.engine[name] if isinstance(self.engine, Mapping) else self.engine
 
     def run(self, jobs: Sequence[PlannedJob], limit: TimeLimit | None = None) -> None:
-        """Run those loads of the jobs that are not done. Then repeat, in rounds, the loads that the machine
-        disturbed. Return early when `limit` is over."""
+        """Run the loads that are not done. Then repeat, in rounds, the loads that the machine disturbed."""
         self._places |= {(one.comparison.page, one.comparison.setup) for one in jobs}
         for self._round in range(max(ATTEMPTS_BY_KIND.values())):
             owed = _owed(jobs, self.store.pending(), self.watched)
@@ -230,8 +226,7 @@ class _Execution:
                         return
 
     def _events(self, owed: Sequence[PlannedJob], limit: TimeLimit | None) -> Generator[Event]:
-        """Run the jobs on one engine after another, and yield the engine's events. Closing the generator
-        stops the engine."""
+        """Run the jobs on one engine after another. Closing the generator stops the engine."""
         for name in dict.fromkeys(planned.comparison.engine for planned in owed):
             jobs = [planned.job for planned in owed if planned.comparison.engine == name]
             yield from self._of_name(name).run(jobs, self.bodies, None if limit is None else limit.left_s)
@@ -271,8 +266,8 @@ class _Execution:
             self._check_hope(planned_of[finished.job], finished)
 
     def _check_hope(self, planned: PlannedJob, load: LoadRecord) -> None:
-        """Record a finished load. Raise _HopelessError if the first loads without TFO, or with one kind of
-        TFO cookies, are all invalid for the same reason, on all pages and with all settings."""
+        """Record a finished load. Raise _HopelessError if the first loads with one use of TFO are all invalid
+        for the same reason, on all pages and with all settings."""
         comparison = planned.comparison
         if load.valid:
             self._invalid_alike[load.id] = None
@@ -300,8 +295,7 @@ class _Execution:
 
 
 def _owed(jobs: Iterable[PlannedJob], pending: Mapping[str, list[str]], watched: Watched) -> list[PlannedJob]:
-    """Return the jobs that `pending` names, each with only the loads whose ids `pending` lists for the job.
-    `watched` is added to each job: the additional data to keep, such as packets."""
+    """Return jobs with only their pending loads. `watched`: the additional data to keep, such as packets."""
     owed = []
     for planned in jobs:
         if planned.job.id in pending:

@@ -131,8 +131,7 @@ def summary_of(folder: Path) -> RunSummary:
 
 
 def _varying(experiment: Experiment) -> tuple[str, ...]:
-    """Return the settings that vary in an experiment, except RTT and client, with their values, such as
-    `initial window 4, 10` or `loss 0, 1 %`."""
+    """Return the varying settings except RTT and client, such as `initial window 4, 10`."""
     factors = varying_factors(experiment)
     points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
     return tuple(

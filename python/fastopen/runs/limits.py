@@ -90,8 +90,6 @@ class Limits:
             raise self._endless() if self._steps < 0 else KeyboardInterrupt from None
 
     def _size_now(self) -> int:
-        """Return the current size in bytes of the run's database file and its write-ahead log. Both may
-        grow."""
         size = 0
         for name in (FILE, f"{FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):

@@ -82,7 +82,7 @@ def merge(folders: Sequence[Path], output: Path) -> Merged:
 
 @dataclass
 class _Part:
-    """One of the runs to merge. Its counts of loads are from the time when `_Merging.add` chose its loads."""
+    """A run to merge, with its counts of loads at the time of `_Merging.add`."""
 
     folder: Path
     shard: Shard | None
@@ -100,8 +100,7 @@ class _Part:
 
 
 class _Merging:
-    """A merge of runs: `add` each run to merge, then `write` the new run. Only one of the runs is open at a
-    time."""
+    """A merge: `add` each run, then `write` the new run. Only one of the runs is open at a time."""
 
     def __init__(self, plan: Plan, first: RunStore) -> None:
         self._plan = plan
@@ -114,8 +113,7 @@ class _Merging:
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def add(self, run: RunStore) -> None:
-        """Check that `run` can be merged. Choose the loads that the merged run takes from `run`: loads that
-        runs added before lack, or that only `run` need not repeat."""
+        """Check `run`, and choose the loads to take from it: those that earlier runs lack or must repeat."""
         assert run.folder is not None
         if run.folder.resolve() in {part.folder.resolve() for part in self._parts}:
             raise InputError("is given twice", str(run.folder), "give it once")
@@ -187,10 +185,8 @@ class _Merging:
     def _copy(
         self, part: _Part, run: RunStore, database: sqlite3.Connection, of_job: Mapping[str, int]
     ) -> None:
-        """Copy the loads that the merged run takes from `part`, with the records of the emulated networks in
-        which they ran. `run` is the open run of `part`, and `of_job` maps job ids to row numbers.
-
-        Raises InputError if a load in virtual time differs from the same load in another run."""
+        """Copy the loads that the merged run takes from `part`. Raises InputError if a load in virtual time
+        differs from the same load in another run."""
         taken = set[str]()
         for job, load, attempt, record, *figures in run.rows_of(_LOADS):
             number = self._numbers.get((job, load, attempt))
@@ -251,8 +247,7 @@ class _Merging:
 
 
 def _check_alike(first: _Part, part: _Part) -> None:
-    """Raise InputError if two runs to merge used different builds of the program that emulates networks, or
-    different kernels of the virtual engine."""
+    """Raise InputError if the programs that emulate networks, or the virtual engine's kernels, differ."""
 
     def of(part: _Part, *keys: str) -> set[str]:
         environments = [part.environment, *part.environment.get("resumed", ())]

@@ -82,8 +82,7 @@ class RunReader(Closing):
         return status
 
     def _is_abandoned(self) -> bool:
-        """Return True if no process writes the run any more, although its status is `running`: the writer was
-        killed, or the power failed."""
+        """Return True if the writer of a `running` run was killed, or the power failed."""
         return self.folder is not None and not files.is_being_written(self.folder)
 
     @property
@@ -286,7 +285,6 @@ class RunReader(Closing):
             yield from self._limits.rows(query, values, lookup=lookup)
 
     def _number(self, query: str, values: tuple[object, ...] = ()) -> int:
-        """Return the number that an SQL query selects; 0 if it is null."""
         ((value,),) = self.rows_of(query, values)
         return int(value or 0)
 
@@ -304,8 +302,7 @@ class RunReader(Closing):
 
     @contextmanager
     def _parsing(self, what: str) -> Iterator[None]:
-        """In a `with` block, convert errors from parsing stored text into InputError. `what` names the text
-        in the message."""
+        """Convert errors from parsing stored text into InputError. `what` names the text in the message."""
         try:
             yield
         except ValidationError as error:
@@ -332,8 +329,7 @@ class RunReader(Closing):
 
 
 def _upgraded(experiment: Any) -> Any:
-    """Return the experiment (decoded JSON) without the key `path_share` in networks where it is null, as in
-    older runs. The argument is changed."""
+    """Delete the null `path_share` of networks in older runs. The argument is changed."""
     match experiment:
         case {"networks": [*networks]}:
             for network in networks:

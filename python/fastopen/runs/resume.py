@@ -73,8 +73,7 @@ def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
 
 
 def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
-    """Yield a phrase for each value in which the stored experiment (`there`) differs from the current one
-    (`here`), such as `--rtt 20 instead of 50`. `name` is the path of both within the experiment."""
+    """Yield phrases such as `--rtt 20 instead of 50`. `name`: the path of both values in the experiment."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for key in dict.fromkeys([*there, *here]):
             yield from _differences(f"{name}.{key}".lstrip("."), there.get(key), here.get(key))
@@ -92,9 +91,8 @@ def _differences(name: str, there: Any, here: Any) -> Iterator[str]:
 
 
 def _as_option(name: str, field: str, *values: Any) -> tuple[Any, ...]:
-    """Return the command line option that sets a field of an experiment, and the values in the option's
-    notation. `name` is the path of the field. If no option sets it, return its name and the values in
-    Python's notation."""
+    """Return the option that sets a field, and the values in the option's notation. If no option sets it,
+    return its name and the values in Python's notation."""
     part, _, rest = (f"network.{field}" if name.startswith("networks[") else field).partition(".")
     for factor in ASKED:
         if factor.part == part and (rest in factor.fields or rest == factor.setting):

@@ -95,8 +95,7 @@ def _entry(
 
 
 def _started_ns(request: Mapping[str, Any]) -> Any:
-    """Return the time (ns) at which a request was queued, or else its first known time; None if it never
-    began."""
+    """Return the time at which a request was queued or else began; None if it never began."""
     known = (request[key] for key in ("queued_ns", "connect_start_ns", "sent_ns"))
     return next((at for at in known if at is not None), None)
 
@@ -104,16 +103,11 @@ def _started_ns(request: Mapping[str, Any]) -> Any:
 def _timings(
     request: Mapping[str, Any], tls: Mapping[str, Any] | None, looked_up: tuple[int, int] | None
 ) -> dict[str, float]:
-    """Return the `timings` of a HAR entry in milliseconds. They add up to the time from queueing to the end.
-
-    -1 means that a timing does not apply (HAR 1.2). `looked_up` is the time span of the host's lookup, if
-    there was one. `ssl` is part of `connect`, as the format requires. If TCP Fast Open sends the request in
-    the SYN, `connect` covers only the opening of the socket, and `wait` includes the round trip. If the
-    connection was opened earlier, for another request, `connect` does not apply, and the rest of the
-    handshake counts as `blocked`. A request in early data did not wait for TLS: `ssl` is 0, and the rest of
-    the handshake is part of `wait`."""
+    """Return the `timings` of a HAR entry in ms. They add up to the time from queueing to the end, without
+    `ssl`, which is part of `connect`. -1 means that a timing does not apply (HAR 1.2)."""
     queued, end = _started_ns(request), request["end_ns"]
     opened, connected = request["connect_start_ns"], request["connected_ns"]
+    # Of a connection opened earlier, for another request, the rest of the handshake counts as `blocked`.
     if opened is not None and opened < queued:
         opened = connected = None
     sent, first = request["sent_ns"], request["first_byte_ns"]
@@ -126,6 +120,7 @@ def _timings(
         timings["dns"] = _ms(looked_up[1] - max(looked_up[0], queued))
         timings["blocked"] = _ms(opened - queued) - timings["dns"]
     if opened is not None and connected is not None:
+        # A request in the SYN or in early data does not wait for the handshake: `wait` includes the rest.
         ready = connected if tls is None else max(connected, tls["secured_ns"])
         ready = ready if sent is None else max(min(ready, sent), connected)
         timings["connect"] = _ms(ready - opened)
@@ -153,8 +148,7 @@ def _request(resource: Resource, http: str) -> dict[str, Any]:
 
 
 def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict[str, Any]:
-    """Return the `response` of a HAR entry. Its status is 0 if no response arrived, as in HARs that browsers
-    save."""
+    """Return a HAR entry's `response`, with status 0 if none arrived, as in HARs that browsers save."""
     status = request["status"] or 0
     answered = request["status"] is not None
     redirect = (resource.redirect_to or "") if 300 <= status < 400 else ""
@@ -175,8 +169,6 @@ def _response(resource: Resource, request: Mapping[str, Any], http: str) -> dict
 
 
 def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a HAR entry about its connection: IP address, id, and all that both kernels
-    reported; {} without a connection."""
     if connection is None:
         return {}
     address = connection.get("address") or addresses.get(connection["host"])
@@ -186,8 +178,7 @@ def _connection(connection: Mapping[str, Any] | None, addresses: Mapping[str, st
 
 
 def _initiator(page: Page, resource: Resource) -> dict[str, str]:
-    """Return the `_initiator` of a HAR entry in Chromium's notation: the kind and URL of the resource that
-    caused the request."""
+    """Return the resource that caused the request, in Chromium's notation."""
     if resource.initiator is None:
         return {"type": "other"}
     asker = page.resources[resource.initiator]
@@ -200,7 +191,6 @@ def _header(name: str, value: str) -> dict[str, str]:
 
 
 def _date(unix_ms: int, offset_ns: int) -> str:
-    """Return a time, `offset_ns` after `unix_ms`, in ISO 8601: in UTC and to the microsecond."""
     moment = datetime.fromtimestamp(unix_ms / 1000, UTC) + timedelta(microseconds=offset_ns / 1000)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
