@@ -47,8 +47,7 @@ def _problems(engine: Engine, name: str, place: str) -> Iterator[InputError]:
 
 
 def _job(congestion_control: str) -> Job:
-    """Return a minimal job (one load of a page with one request) that uses a congestion control, to test if a
-    kernel has it."""
+    """Return a minimal job, to test if a kernel has a congestion control."""
     (imported,) = load_pages([packaged_pages()["one-request"]])
     free = LinkDirection(rate_bit_per_s=None, queue_bytes=None)
     return Job(

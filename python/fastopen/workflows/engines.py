@@ -177,8 +177,7 @@ def maker_of(program: Path, kernel: Kernel) -> Maker:
 
 
 def _kernel(asked: str | None, recorded: Mapping[str, Any]) -> Kernel:
-    """Return the kernel for the virtual engine: `asked` or named in the environment, else the one in
-    `recorded` (the environment of a resumed run), else the best one installed."""
+    """Return the requested kernel, else that of a resumed run (`recorded`), else the best one installed."""
     before = recorded.get("virtual_kernel")
     if asked or os.environ.get(VARIABLE) or not isinstance(before, dict):
         return kernels.find(asked)

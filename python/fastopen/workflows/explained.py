@@ -298,8 +298,7 @@ def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) ->
 def _predicted(
     tried: Sequence[Tried], cells: Collection[PublishedCell], left_out: Iterable[Collection[PublishedCell]]
 ) -> int:
-    """Return the number of savings in `cells` that are predicted correctly if each group in `left_out` is
-    left out in turn: that agree on the rig that is best for all other savings."""
+    """Count the savings in `cells` that agree on the rig that is best without their group (`left_out`)."""
     agreeing = 0
     for group in left_out:
         best = best_of(tried, group)

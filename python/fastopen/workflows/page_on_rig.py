@@ -98,8 +98,8 @@ class PageOnRig:
         self._best_fit = self._objects, self._bytes
 
     def _two_rtts_and_rates(self, by_time: Sequence[int]) -> tuple[int, int, int] | None:
-        """Return the first network in `by_time` with partners, and its last partner of each kind: one with
-        another RTT and the same rates, and one with other rates and the same RTT. None if there is none."""
+        """Return the first network in `by_time` for which others differ only in the RTT and only in rates,
+        and the last one of each kind."""
         links = [
             (network.rtt_us, (network.down.rate_bit_per_s, network.up.rate_bit_per_s))
             for network in self.setting.off.networks
@@ -166,8 +166,7 @@ class PageOnRig:
 
 
 def _ratio(wanted: float, found: float) -> float:
-    """Return the factor by which to change a parameter so that the time `found` approaches the time `wanted`.
-    It is from 0.6 to 1.7, to keep steps small."""
+    """Return the factor by which to change a parameter: from 0.6 to 1.7, to keep steps small."""
     if found <= 0 or wanted <= 0:
         return 1.3 if wanted > found else 0.75
     return min(max(wanted / found, 0.6), 1.7)

@@ -53,8 +53,7 @@ def quickened(
 def _steps(
     experiment: Experiment, asked: Collection[str], auto: EngineName
 ) -> Iterator[tuple[dict[str, object], str]]:
-    """Yield (new values of the experiment's fields, description) for each change that may shorten the
-    experiment, in the order to try. Leave settings in `asked` unchanged. `auto`: the default engine."""
+    """Yield (new values of fields, description) of changes that may shorten a run, in the order to try."""
     arms = treatments_of(experiment.arms)
     if "transport" not in asked and len(arms) > 1:
         kept = [name for name in experiment.arms if name not in [arm.name for arm in arms[1:]]]
@@ -82,8 +81,7 @@ def _seconds(
     *,
     idle: bool = False,
 ) -> float:
-    """Estimate the seconds that `repeats` repeats of the experiment take on this machine, as busy as now or,
-    with `idle`, without other load. `auto`: the default engine. `jobs`: emulated networks at once."""
+    """Estimate the duration on this machine, as busy as now or `idle`. `jobs`: emulated networks at once."""
     plan = make_plan(experiment.model_copy(update={"repeats": repeats}), [one.page for one in imported], auto)
     clients = [setup.client.type for setup in experiment.setups]
     parallel: dict[EngineName, int] = {

@@ -203,7 +203,6 @@ def run_experiment(
 
 
 def _forget_without_loads(folder: Path) -> None:
-    """Remove the run in `folder` if it has no finished load, since it then has no results."""
     with RunReader.open(folder) as run:
         loads = run.loads_done()
     if not loads:
@@ -271,8 +270,6 @@ def run_in_memory(
 
 
 def _execute(run: StartedRun, observe: Observe) -> ExecutedRun:
-    """Execute a run, and collect its results. If `run.options.until` is set, add repeats until every
-    confidence interval is narrow enough or the maximum number of repeats is reached."""
     store, until = run.store, run.options.until
 
     def more_jobs() -> Sequence[PlannedJob]:
@@ -305,8 +302,7 @@ def _closed_on_error(store: RunStore) -> Iterator[RunStore]:
 def _check_same(
     folder: Path, experiment: Experiment, imported: Sequence[ImportedPage], options: RunOptions
 ) -> None:
-    """Raise InputError if the run in `folder` cannot be resumed with these inputs: it has another experiment,
-    another shard (part of an experiment), other pages, or other recorded bodies."""
+    """Raise InputError if the run in `folder` cannot be resumed with these inputs."""
     with RunStore.open(folder) as store:
         kept = store.experiment()
         own = ["seed"] if options.seed_drawn else []
@@ -417,6 +413,5 @@ def check_recorded(experiment: Experiment, imported: Sequence[ImportedPage]) -> 
 
 
 def _absolute(path: str | Path) -> str:
-    """Return the absolute path if the path exists, so that a run can be resumed from any folder. Otherwise
-    (such as for a URL) return the text unchanged."""
+    """Return the absolute path of a file, so that a run can be resumed from any folder."""
     return str(Path(path).absolute()) if Path(path).exists() else str(path)

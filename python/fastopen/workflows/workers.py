@@ -114,8 +114,7 @@ class DaskExecutor(Executor):
             time.sleep(POLL_S / 10)
 
     def _running(self) -> bool:
-        """Return True if a worker still runs a task of this executor; False if not, or if the scheduler is
-        gone."""
+        """Return True if a worker still runs a task of this executor; False if the scheduler is gone."""
         if self._client.status != "running":
             return False
         try:

@@ -106,8 +106,7 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class _Tried:
-    """A variant of the page (with other think times or references) that was loaded, and how well it explains
-    the recording."""
+    """A loaded variant of the page, and how well it explains the recording."""
 
     page: Page
     found: Misfit
@@ -116,14 +115,12 @@ class _Tried:
 
     @property
     def loss(self) -> float:
-        """Return the quantity that the search minimises: the negative log-likelihood of the recording plus 1
-        for each think time."""
+        """Return the quantity that the search minimises. It penalises each think time with 1."""
         return self.unlikely + think_time_count(self.page)
 
 
 class _Search:
-    """A search for the page that best explains one recording. It keeps the variants of the page that were
-    loaded, each with other server think times or other positions of references to resources."""
+    """A search for the think times and positions of references that best explain one recording."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
@@ -142,12 +139,11 @@ class _Search:
 
     @property
     def best(self) -> _Tried:
-        """Return the loaded variant of the page with the smallest `loss`."""
         return min(self.tried, key=lambda one: one.loss)
 
     def explained(self) -> Page | None:
-        """Return the page that explains the recording best. Its `explanations` have the think times of other
-        variants that fit about as well. Return None if no load was valid."""
+        """Return the best page; None if no load was valid. Its `explanations` have the think times of other
+        variants that fit about as well."""
         if not self.tried or self.best.unlikely == inf:
             return None
         best = self.best
@@ -174,9 +170,8 @@ _Steps = Generator[Sequence[Page], Sequence[LoadRecord] | None, None]
 
 
 def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> _Steps:
-    """Correct the positions in the documents at which resources are referenced. Then search for think times,
-    starting from none and from the longest possible ones. `certain` has the resources that no queue
-    delayed."""
+    """Correct the positions of references. Then search for think times, starting from none and from the
+    longest possible ones. `certain` has the resources that no queue delayed."""
     (imported,) = yield from search.load(page)
     most = [one.server_think_us for one in page.resources]
     known = imported.found.waits_us.keys()
@@ -197,8 +192,7 @@ def _search_both_ends(search: _Search, page: Page, certain: Collection[int]) -> 
 
 
 def _remove_needless(search: _Search) -> _Steps:
-    """Set think times to 0 if this does not increase the loss. Try all at once. If a set is needed, try both
-    halves of the set, the half with the shorter think times first."""
+    """Set think times to 0 if the loss stays: try all, then halves, the shorter think times first."""
     best = search.best
     think_times = _think_times(best.page)
     thinking = [index for index in best.found.waits_us if think_times[index]]

@@ -154,8 +154,7 @@ def error_of(
 
 
 def _same_resources(page: Page, other: Page) -> dict[int, int]:
-    """Map the index of each resource of `page` to that of a resource of `other` with the same method and URL.
-    Use no resource of `other` twice. Resources without a match are left out."""
+    """Map indices in `page` to indices in `other` by method and URL. No resource of `other` occurs twice."""
     of_name = grouped(((one.method, one.url), index) for index, one in enumerate(other.resources))
     found: dict[int, int] = {}
     for index, resource in enumerate(page.resources):
@@ -165,8 +164,6 @@ def _same_resources(page: Page, other: Page) -> dict[int, int]:
 
 
 def _timed(record: LoadRecord) -> dict[int, Moments]:
-    """Map the index of each resource to the times of its request. Requests with an unknown time are left
-    out."""
     found = {}
     for one in record.requests:
         every = (one.queued_ns, one.sent_ns, one.first_byte_ns, one.end_ns)
