@@ -30,8 +30,7 @@ class NotebookProgress:
 
 
 def _ipython() -> Callable[[str], None]:
-    """Return a function that shows a text as the output of the running notebook cell, instead of the previous
-    text. Outside IPython, the function does nothing."""
+    """Return a function that replaces the notebook cell's output. Outside IPython, it does nothing."""
     ipython: Any = sys.modules.get("IPython")
     if ipython is None or ipython.get_ipython() is None:
         return lambda _: None

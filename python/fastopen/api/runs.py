@@ -96,8 +96,7 @@ class Run(Closing):
         return self._table("evidence")
 
     def _table(self, name: str) -> "pd.DataFrame":
-        """Return the exported table called `name`, such as `requests`, as a data frame. It is built from the
-        full records of all loads."""
+        """Return an exported table, such as `requests`, from the full records of all loads."""
         flat = Flattener(self._store)
         documents = self._store.documents()
         return _frame(
@@ -168,8 +167,7 @@ def _chart(figure: "Figure") -> "alt.TopLevelMixin":
 
 
 def _recorded(results: Results) -> Console:
-    """Print the results to a console that records them, and return this console, which can export them as
-    text and HTML."""
+    """Return a console with the printed results, which can export them as text and HTML."""
     console = Console(
         width=WIDTH, file=io.StringIO(), record=True, highlight=False, emoji=False, force_jupyter=False
     )

@@ -79,9 +79,7 @@ class Commands(TyperGroup):
 
 @contextmanager
 def _converted_usage_errors() -> Iterator[None]:
-    """Convert usage errors of Click into InputErrors, which `main` prints in one line like all other errors.
-
-    On an interrupt that the command does not handle itself, print `interrupted` and exit."""
+    """Convert usage errors of Click into InputErrors, which `main` prints in one line like other errors."""
     try:
         yield
     except KeyboardInterrupt:
@@ -139,7 +137,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def _import_command(name: str) -> Any:
-    """Import a command's modules and return the command. If apps add to a group, merge their commands."""
+    """Import a command. If apps add to a group, merge their commands."""
     parts = [import_module(module) for module in modules()[name]]
     commands = [part.command for part in parts]
     if isinstance(commands[0], typer.Typer):
@@ -159,5 +157,4 @@ def _import_command(name: str) -> Any:
 
 
 def _leaves(found: Any) -> list[Any]:
-    """Return the commands of a group, or the command itself if it is not a group."""
     return [*found.commands.values()] if isinstance(found, TyperGroup) else [found]

@@ -64,8 +64,7 @@ def with_factors(
 
 
 def _parameter(factor: Factor, default: str | None) -> inspect.Parameter:
-    """Return the parameter from which Typer makes a factor's option. If `default` is not None, the help shows
-    this value instead of the factor's default."""
+    """Return the parameter from which Typer makes an option. `default` replaces the default in the help."""
     usual = default or factor.otherwise or factor.usual
     option: Any = typer.Option(
         factor.flag,

@@ -33,7 +33,7 @@ class _StandardOutput(io.FileIO):
     failed = False
 
     def write(self, data: Any) -> int:
-        """Write as FileIO does. Raises InputError or MachineError on failure, BrokenPipeError for Click."""
+        """Raise InputError or MachineError on failure, but BrokenPipeError for Click."""
         try:
             return len(memoryview(data)) if self.failed else super().write(data)
         except BrokenPipeError:
@@ -56,14 +56,13 @@ def open_standard_output() -> None:
 
 
 class _PlainConsole(Console):
-    """A console that does not crop lines, and replaces control characters, with which printed text could move
-    the cursor, hide other text or set the terminal's title."""
+    """A console that does not crop lines, and replaces control characters, which could hide other text."""
 
     def print(self, *objects: Any, crop: bool = False, **others: Any) -> None:
         super().print(*objects, crop=crop, **others)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render like Console, but replace control characters, except in Rich's own control segments."""
+        """Replace control characters, except in Rich's own control segments."""
         for text, style, control in super().render(renderable, options):
             yield Segment(
                 text if control else CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text), style, control

@@ -118,7 +118,7 @@ class RunWatcher(LiveBar):
         self.update(f"{progress.counts()}{left}, now {running}", progress.done, progress.asked)
 
     def _warn(self, progress: RunProgress, total_s: float) -> None:
-        """Print the duration of a run that takes long, and much longer than was printed; at most once."""
+        """Warn, at most once, of a run that takes much longer than was printed."""
         if self._shorter is not None and total_s >= max(ANNOUNCED_S, LONGER * self._expected_s):
             all_loads = (
                 f"{progress.asked:,} loads take {shown_duration(total_s)} at the pace of the first loads"

@@ -22,7 +22,6 @@ BAR_AFTER_S: Final = 0.5
 
 
 def _bytes(text: object) -> int:
-    """Parse the size in --max-unpacked into bytes; `none` becomes sys.maxsize. Raises InputError."""
     try:
         size = parse_size_bytes(str(text))
     except UnitError as error:

@@ -168,8 +168,7 @@ class RunSettings:
             run_and_print(asked, imported, placed, printing)
 
     def _shard(self, experiment: Experiment, *, seed_drawn: bool) -> Shard | None:
-        """Return the requested shard (part I of N of the run); None for the whole run. Raises InputError for
-        options with which shards could not be merged. `seed_drawn`: True if the user gave no seed."""
+        """Return the requested shard. Raises InputError for options with which shards cannot be merged."""
         if self.shard is None:
             return None
         shard = Shard.parse(self.shard)
@@ -193,10 +192,8 @@ class RunSettings:
         return shard
 
     def _with_draws(self, experiment: Experiment, pages: int) -> Experiment:
-        """Return the experiment with the requested repeats, and with samples of uncertain inputs (`vary`) if
-        the user requests them, or if otherwise deterministic loads need them for a report or `--quick`.
-
-        A report on `pages` pages of a large sweep has fewer samples, so that it does not take minutes."""
+        """Set the repeats, and sample uncertain inputs (`vary`) if the user requests it, or if a report or
+        `--quick` needs it."""
         vary, repeats = experiment.vary, experiment.repeats
         rows = exact_rows(experiment, auto_engine(self.kernel))
         drawn_by_default = (self.report or self.quick) and any(rows)
@@ -205,6 +202,7 @@ class RunSettings:
         elif vary is None and (self.vary or drawn_by_default):
             vary, repeats = Variation(), DRAWS
             if not self.vary and not self.quick and self.repeats is None:
+                # A report on a large sweep has fewer samples, so that it does not take minutes.
                 repeats = default_draws(experiment, pages, auto_engine(self.kernel))
                 if repeats < DRAWS and not self.quiet:
                     print_message(

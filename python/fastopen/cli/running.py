@@ -121,8 +121,7 @@ def _observer(printing: Printing, store: str | None) -> Callable[[StartedRun], A
 
 
 def _announce(run: StartedRun, asked_store: str | None) -> float:
-    """Print the engine, and the run's expected duration if it is long. Return this duration in seconds, or 0
-    if it was not printed. The estimate allows for other programs that use this machine now."""
+    """Print the engine and a long run's duration. Return this duration in s; 0 if it was not printed."""
     if run.resumed:
         done, asked = run.store.loads_done(), run.store.loads_asked()
         print_message(f"resuming: {done} of {asked} loads are done")
@@ -146,8 +145,7 @@ def _announce(run: StartedRun, asked_store: str | None) -> float:
 
 
 def _ways_to_shorten(run: StartedRun, seconds: float) -> str:
-    """Return the end of a message on a run that takes `seconds`: options that shorten it, each with the new
-    duration. Empty for a shard."""
+    """Return options that shorten a run of `seconds`, each with the new duration; empty for a shard."""
     if run.store.shard:
         return ""
     experiment = run.plan.experiment
@@ -251,7 +249,6 @@ def _print_undecided(run: ExecutedRun, outcome: RunOutcome, options: RunOptions)
 
 
 def _print_repeated_loads(run: ExecutedRun) -> None:
-    """Print how many loads were repeated and why, and how many tasks were split because a worker died."""
     store = run.store
     if again := store.attempts_done() - store.loads_done():
         valid, kinds = 0, set[str]()

@@ -37,7 +37,6 @@ def command(
 
 
 def _known(kind: str) -> InvalidKind:
-    """Return the kind of invalid load with this name. Raises InputError for an unknown name."""
     names = [one.value for one in InvalidKind]
     if kind in names:
         return InvalidKind(kind)

@@ -21,7 +21,6 @@ def command(json: JsonOption = False) -> None:
 
 
 def _words(factor: Factor) -> str:
-    """Return two lines: the factor's meaning, then its values, default and other names."""
     unit = f" ({factor.quantity.unit})" if factor.quantity.unit else ""
     known = {
         "values": factor.bounds or ", ".join(factor.accepted),

@@ -73,7 +73,7 @@ def _grid(runs: Sequence[RunSummary]) -> Grid:
 
 
 def _lines(run: RunSummary, width: int) -> Text:
-    """Return the facts about a run on separate lines, for a narrow terminal."""
+    """Describe a run for a narrow terminal."""
     facts = (_pages(run.pages), run.networks, ", ".join([*run.clients, *run.engines]), *run.varying)
     loads = f"{run.loads_done}/{run.loads_asked} loads" if run.started else ""
     size = shown_size(run.bytes)

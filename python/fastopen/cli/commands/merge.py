@@ -52,8 +52,7 @@ def command(
 
 
 def _parts(folders: Sequence[str]) -> list[Path]:
-    """Return the folders of the shards (parts of a run) that are or lie in `folders`, without duplicates.
-    Raises InputError if a folder has no shard."""
+    """Return the shards (parts of a run) that are or lie in `folders`, without duplicates."""
     found: dict[Path, Path] = {}
     for text in folders:
         folder = find_run(text)

@@ -158,7 +158,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _name(url: str) -> str:
-    """Return the last segment of a URL's path, or the host if the path has no segment."""
+    """Return the last segment of a URL's path, or else the host."""
     name = urls.target_of(url).partition("?")[0].rpartition("/")[2] or urls.host_of(url)
     return name if len(name) <= SHOWN_NAME else name[: SHOWN_NAME - 1] + "…"
 
