@@ -1,8 +1,8 @@
-"""Define arms: named ways to begin connections, each with its role in a comparison, its texts and its style.
+"""Define arms, the compared ways to begin connections, such as without TFO or with TFO and warm cookies.
 
-An arm decides whether connections use TLS, TCP Fast Open and cookies. Tables, statistics, figures and
-sentences select arms by their role, not by name. To add an arm, add an entry to ARMS. Users request arms by
-their names (`off`, `cold`), or by transports (`tcp`, `tls+tfo`).
+An arm has a role in the comparison, such as baseline, and its texts and colour in reports. Other modules
+select arms by role, not by name. Users request arms by name (`off`, `cold`) or by transport (`tcp`,
+`tls+tfo`). To add an arm, add an entry to ARMS.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ ArmName = Literal["off", "cold", "warm", "off2"]
 
 
 class Role(StrEnum):
-    """The use of an arm in a comparison: as the baseline, as an A/A control, or as a treatment."""
+    """The role of page loads with or without TFO in a comparison: baseline, control or treatment."""
 
     BASELINE = "baseline"
     """The arm that all other arms are compared with."""
@@ -158,12 +158,12 @@ T = TypeVar("T")
 
 
 def baseline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the baseline (no TFO) in a mapping by arm; None if it has no baseline."""
+    """Return the value for loads without TFO, the baseline. Return None if the mapping has no baseline."""
     return of_arm.get(BASELINE.name)
 
 
 def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
-    """Return the treatments (arms with TFO) among these arms, the highest `preference` first."""
+    """Return those of the arms that use TFO. The first is the one that short reports show."""
     return sorted(
         (arm for arm in (ARMS[name] for name in names) if arm.role is Role.TREATMENT),
         key=lambda arm: -arm.preference,
@@ -171,12 +171,12 @@ def treatments_of(names: Iterable[ArmName]) -> list[Arm]:
 
 
 def headline_of(of_arm: Mapping[ArmName, T]) -> T | None:
-    """Return the value of the preferred treatment (arm with TFO) in a mapping by arm; None if it has none."""
+    """Return the value for the arm with TFO that short reports show. Return None if no arm uses TFO."""
     return next((of_arm[arm.name] for arm in treatments_of(of_arm)), None)
 
 
 def compared(names: Iterable[ArmName]) -> list[ArmName]:
-    """Return the arms to compare with the baseline (no TFO), with the A/A control; empty without baseline."""
+    """Return the arms to compare with the baseline (no TFO). Empty if `names` lacks the baseline."""
     listed = list(names)
     return [name for name in listed if name != BASELINE.name] if BASELINE.name in listed else []
 
@@ -184,10 +184,10 @@ def compared(names: Iterable[ArmName]) -> list[ArmName]:
 def arms_and_tls(
     words: Sequence[TransportWord], tls: Sequence[Tls | None]
 ) -> tuple[list[ArmName], list[Tls | None]]:
-    """Return the arms and TLS settings (None: cleartext) that `words`, the values of --transports, request.
-    Each arm is later combined with each setting. If all words are arms or `all`, the settings are `tls`.
-    Otherwise, words such as `tcp` and `tls` choose between cleartext and TLS. TLS then uses the settings in
-    `tls` that are not None, or the defaults."""
+    """Return the arms (with and without TFO) and the TLS settings that a user requests with --transports.
+    `words` are the values of --transports. None stands for cleartext. If all words are names of arms or
+    `all`, the settings are `tls`. Otherwise, words such as `tcp` and `tls` choose between cleartext and TLS.
+    TLS then has each setting in `tls` that is not None, or the default if there is none."""
     arms = list(dict.fromkeys(arm for word in words for arm in _ARMS_OF[word]))
     asked = set(words)
     if asked <= {*ARMS, ALL}:

@@ -1,4 +1,4 @@
-"""Define cells, the measured combinations of an experiment, and name cells by the factors that vary."""
+"""Define cells, such as one page over one network without TFO, and name them by the settings that vary."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from fastopen.experiments.named_networks import NETWORK, STANDS_FOR, all_named
 
 @dataclass(frozen=True)
 class Comparison:
-    """A page, network, setup and engine with which arms (uses of TFO) are compared. `network` and `setup` are
+    """The conditions under which loads of a page with and without TFO are compared. `network` and `setup` are
     indices into the experiment's lists."""
 
     page: str
@@ -25,7 +25,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell(Comparison):
-    """A measured combination of page, network, setup, engine and arm. `index` is its position in the plan."""
+    """The conditions of page loads, including TFO or its absence (`arm`). `index`: position in the plan."""
 
     index: int
     arm: Arm
@@ -43,7 +43,7 @@ def point_of(experiment: Experiment, at: Comparison) -> Point:
 
 @dataclass(frozen=True)
 class VaryingFactors:
-    """The factors that vary in an experiment, plus the RTT. Their values name cells in tables and ids."""
+    """The settings that vary in an experiment, and the RTT in any case. Their values name cells in tables."""
 
     experiment: Experiment
     registered: tuple[Factor, ...]
@@ -58,7 +58,7 @@ class VaryingFactors:
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
-        """Return the text that distinguishes a cell from others of the page: `20 ms, 2 Mbit/s down`, `4g`."""
+        """Return the values that distinguish `at` among cells of its page: `20 ms, 2 Mbit/s down`, `4g`."""
         return self.name_by(at, self.varying)
 
     def where(self, at: Comparison) -> str:
@@ -71,8 +71,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return a cell's values of factors that get a verdict for each value (`Factor.question`), such as
-        `HTTP/2, TLS 1.3`; empty if none varies. In cleartext, leave out factors of TLS except `tls`."""
+        """Return the values that get a verdict on TFO of their own, such as `HTTP/2, TLS 1.3`. Factors with
+        `Factor.question` have such values. The text is empty if none of these factors varies."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)
@@ -94,14 +94,14 @@ class VaryingFactors:
         return ", ".join(self.phrases(at, (one for one in named if one is not factor)))
 
     def name_by(self, at: Comparison, factors: Sequence[Factor]) -> str:
-        """Return the values of these factors as phrases, such as `20 ms, 2 Mbit/s down`. The RTT comes first,
-        and only if it varies or no other factor is given."""
+        """Return a cell's name made of the values of `factors`, such as `20 ms, 2 Mbit/s down`. It begins
+        with the RTT if the RTT varies or there is no other factor. Otherwise the RTT is left out."""
         others = self.phrases(at, (factor for factor in factors if factor is not RTT))
         return ", ".join([*(self.phrases(at, [RTT]) if self.varying_rtt or not others else ()), *others])
 
     def fixed(self) -> dict[str, str]:
-        """Map the names of factors to phrases, for factors that have the same value in all cells, but not
-        their default. Rates are left out."""
+        """Map each setting that has one value throughout, but not its default, to a phrase with the value.
+        The RTT and the rates are left out."""
         experiment = self.experiment
         points = [Point(*one, "host") for one in product(experiment.networks, experiment.setups)]
         known = {factor.name for factor in self.registered} | {*STANDS_FOR}
@@ -113,7 +113,7 @@ class VaryingFactors:
 
 
 def varying_factors(experiment: Experiment, engines: Sequence[EngineName] = ("host",)) -> VaryingFactors:
-    """Find the factors that vary between the networks and setups of an experiment, and between engines."""
+    """Return the settings that differ between networks, setups or engines of an experiment."""
     points = [Point(*one) for one in product(experiment.networks, experiment.setups, engines)]
     others = [factor for factor in FACTORS if factor is not RTT and factor.varies(points)]
     named = NETWORK.varies(points) and all_named(experiment.networks)

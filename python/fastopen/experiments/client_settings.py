@@ -1,4 +1,4 @@
-"""Turn requested settings into the client of an experiment, and this client into the client of a job."""
+"""Make the client of an experiment from settings, and adapt it to the page that a job loads."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ KINDS: Final = tuple(CLIENTS)
 
 
 def client_of(settings: Mapping[str, Any]) -> Client:
-    """Return the client with these settings, by names of the fields of `Client`. `kind` is one of KINDS
-    (default: the loader), and `command` a command line or its words. Settings that only other kinds have are
+    """Return the client, the program that loads pages, with these settings. The keys are fields of `Client`.
+    The default `kind` is the loader. `command` is a command line or its words. Settings of other kinds are
     ignored. Raises ValueError for a wrong kind or command, ValidationError for other wrong values."""
     asked = settings.get("kind", LOADER.label)
     if asked not in CLIENTS:
@@ -72,7 +72,7 @@ def _with_connection_options(client: Client) -> Iterator[str]:
 
 
 def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = None) -> Client:
-    """Return the client with a page's URLs and HTTP version instead of the placeholders in its command."""
+    """Replace the placeholders in a client's command line by the page's URLs and HTTP version."""
     if client.command is None:
         return client
     words: list[str] = []
@@ -87,26 +87,26 @@ def filled_in(client: Client, page: Page, origins: Origins, tls: Tls | None = No
 
 
 def requested_urls(page: Page, tls: Tls | None = None) -> list[str]:
-    """Return the URLs at which origins serve the page's GET requests in phase `load`, without duplicates."""
+    """Return the distinct URLs that a client has to GET to load a page: those in the phase `load`."""
     wanted = (one for one in page.resources if one.phase == "load" and one.method == "GET")
     return list(dict.fromkeys(served_url(one.url, tls) for one in wanted))
 
 
 def served_url(url: str, tls: Tls | None = None) -> str:
-    """Return the URL at which origins serve a resource. Its scheme is `http` if `tls` is None, otherwise
-    `https`. The port stays the same. If `tls.security` is `recorded`, the URL does not change."""
+    """Return the URL at which the emulated servers serve a resource: with the scheme `http` if `tls` is None,
+    unchanged if `tls.security` is `recorded`, and otherwise with `https`. The port stays the same."""
     if tls is not None and tls.security == "recorded":
         return url
     return with_scheme(url, "http" if tls is None else "https")
 
 
 def default_request_heads(of: ClientType) -> RequestHeads:
-    """Return a client's default of `request_heads`: `recorded` if it has this setting, otherwise `own`."""
+    """Return the headers that a client sends by default: `recorded` if it supports them, otherwise `own`."""
     return "recorded" if "request_heads" in of.takes else "own"
 
 
 def with_bodies_for(client: Client, origins: Origins) -> Origins:
-    """Return the origins, with synthetic bodies if the client reads bodies and `bodies` was not set."""
+    """Return the origins, which serve synthetic bodies if the client reads bodies and `bodies` is not set."""
     if not client.type.reads_bodies or "bodies" in origins.model_fields_set:
         return origins
     return origins.model_copy(update={"bodies": "synthetic"})

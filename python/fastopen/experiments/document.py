@@ -32,7 +32,7 @@ def _vary_table(vary: object) -> object:
 
 
 class ExperimentSpec(Part):
-    """The keys of an experiment's file that are not factors."""
+    """The keys of an experiment's file except factors, the settings that may vary, such as the RTT."""
 
     format: Literal["fastopen-experiment/1"] = FORMAT
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -59,9 +59,9 @@ def experiment_of(
     combine: object = None,
     named: object = None,
 ) -> Experiment:
-    """Return the experiment of a TOML document, or of the same keys from Python. `folder` is the base of
-    relative paths. `factors` (values by name), `combine` and `named` (see `read_asked`) add missing settings.
-    Raises InputError for all errors together, each with its place in `source`."""
+    """Return the experiment that a TOML document, or a mapping with the same keys, describes. `folder` is the
+    base of relative paths. `factors`, `combine` and `named` have additional settings; see `read_asked`.
+    Raises one InputError with all faults, each with its place in `source`."""
     problems: list[InputError] = []
     written, others = _split(document, source, problems)
     combine = others.pop(COMBINE, combine or "cross")

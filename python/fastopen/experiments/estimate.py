@@ -1,4 +1,4 @@
-"""Estimate the duration of a plan from sizes and RTTs, and refine the estimate as loads finish."""
+"""Estimate how long a run takes from page sizes and RTTs, and refine the estimate as page loads finish."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ VIRTUAL_LOAD_RESOURCES: Final = 44
 def estimated_s(
     plan: Plan, parallel: Mapping[EngineName, int], slower: Mapping[EngineName, float] | None = None
 ) -> float:
-    """Return a rough estimate of the seconds that all jobs of a plan take. `parallel` maps each engine to the
-    number of jobs that it runs at once, and `slower` to its slowdown compared with an idle machine."""
+    """Estimate the seconds that all jobs of a plan take. `parallel` has the number of jobs that each engine
+    runs at once. `slower` has the factor by which other load of the machine slows each engine down."""
     total = 0.0
     for engine in plan.engines:
         took = [_job_s(planned.job, engine) for planned in plan.jobs if planned.comparison.engine == engine]
@@ -29,15 +29,15 @@ def estimated_s(
 
 
 def slowed_down(load_average: float, cores: int, at_once: int) -> float:
-    """Return the factor (at least 1) by which a load average of other tasks slows `at_once` CPU-bound
-    tasks."""
+    """Return the factor, at least 1, by which the machine's other tasks slow down `at_once` CPU-bound tasks.
+    `load_average` is the load average of the other tasks."""
     return max(1.0, (load_average + min(at_once, cores)) / cores)
 
 
 @dataclass
 class Pace:
-    """An estimate of the remaining time of a run: the estimate for the unfinished loads, times the ratio of
-    the elapsed time to the estimate for the finished loads."""
+    """An estimate of the remaining time of a run. It corrects the estimate for the unfinished page loads by
+    the time that the finished ones really took."""
 
     costs: Mapping[str, float]
     """Estimated seconds of one load of each pending job, by the job's id."""
@@ -49,7 +49,7 @@ class Pace:
 
     @classmethod
     def of(cls, plan: Plan, pending: Mapping[str, list[str]]) -> "Pace":
-        """Return the pace before any pending load has finished. `pending` lists the loads' ids by job."""
+        """Return the estimate at the start of a run. `pending` maps the jobs to run to their loads' ids."""
         costs = {
             planned.job.id: _job_s(planned.job, planned.comparison.engine) / len(planned.job.loads)
             for planned in plan.jobs
@@ -78,9 +78,8 @@ def _job_s(job: Job, engine: EngineName) -> float:
 
 
 def load_s(job: Job) -> float:
-    """Return the estimated seconds of one load in real time: transfer at the link's rate, plus rounds of
-    requests, plus processing before the load event. A round is a request and its response, after a handshake
-    if connections are not kept open."""
+    """Estimate the seconds of one page load in real time, from the transfer at the link's rate, the round
+    trips of requests and handshakes, and the client's processing before the load event."""
     page, client = job.page, job.client
     at_once = min(client.connections_per_host * len(page.hosts()), client.connections_total)
     depth: list[int] = []

@@ -1,4 +1,4 @@
-"""Define factors, the settings that may vary from cell to cell: their names, values and texts."""
+"""Define factors, the settings that an experiment may vary: their names, values and texts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ UNITS: Final = frozenset({"ms", "s", "Mbit/s", "kB", "%", "bytes"})
 
 @dataclass(frozen=True)
 class Point:
-    """A network, setup, engine and maybe arm: the objects from which values of factors are read."""
+    """The conditions of page loads, from which the values of factors, such as the RTT, are read."""
 
     network: Network
     setup: Setup
@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setting that may vary in an experiment, and its names as an option, TOML key, argument and column."""
+    """A setting that an experiment may vary, such as the RTT: its names, its default, and texts for users."""
 
     name: str
     """Name of the argument in Python, and of the option."""
@@ -116,7 +116,7 @@ class Factor:
 
     @property
     def setting(self) -> str:
-        """Return the last part of the TOML key."""
+        """Return the last part of the factor's TOML key: `version` for `tls.version`."""
         return self.toml.rpartition(".")[2]
 
     @property
@@ -126,7 +126,7 @@ class Factor:
 
     @property
     def export(self) -> tuple[str, ...]:
-        """Return the factor's keys in cells of `--json`, which are also the names of its exported columns."""
+        """Return the factor's keys in the output of `--json`. Exported tables have columns of these names."""
         return self.columns or (self.fields[0].rpartition(".")[2],)
 
     @property
@@ -150,8 +150,8 @@ class Factor:
 
     @cached_property
     def usual(self) -> str | None:
-        """Return the default as users write it: `default`, else that of the job's field. None if the default
-        is empty, or depends on other factors."""
+        """Return the default value as users write it, such as `1.3`. None if the factor has no default, or if
+        the default depends on other factors."""
         if self.default is not None or self.otherwise or self._field is None:
             return self.default
         value = None if self._field.is_required() else self._field.get_default(call_default_factory=True)
@@ -166,7 +166,7 @@ class Factor:
 
     @cached_property
     def bounds(self) -> str:
-        """Return the range that a job allows, as users write it: `LOW to HIGH`, `LOW at least` or empty."""
+        """Return the range of allowed values in words: `LOW to HIGH`, `LOW at least` or an empty text."""
         schema = self._adapter.json_schema()
         bounds = {
             key: self.quantity.write(one[key])
@@ -193,7 +193,7 @@ class Factor:
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
-        """Convert a value that a user wrote to base units, and validate it. Raises UnitError."""
+        """Return the value that a user wrote in base units (us, bytes, bit/s). Raises UnitError."""
         value = self.quantity.read(written)
         if not self.quantity.in_contract(value):
             return value
@@ -211,7 +211,7 @@ class Factor:
         return tuple(None if part is None else attrgetter(field)(part) for field in self.fields)
 
     def applies(self, point: Point) -> bool:
-        """Return True if the factor has an effect at the point: if the factor that it needs is on."""
+        """Return True if the factor has an effect under these conditions (see `needs`)."""
         if self.needs is None:
             return True
         field, without = self.needs
@@ -239,17 +239,17 @@ class Factor:
 
     @property
     def template(self) -> str:
-        """Return `phrase`, or if it is empty, the title followed by the value."""
+        """Return the template of phrases that name the factor and its value, in which `{}` is the value."""
         return self.phrase or f"{self.title} {{}}"
 
     @property
     def has_dependent_default(self) -> bool:
-        """Return True if the default depends on other settings. Factors of TLS have no value in cleartext."""
+        """Return True if the default depends on other settings, as for factors of TLS, which need TLS."""
         return self.natural is not None or self.part == "tls"
 
     def varies(self, points: Sequence[Point]) -> bool:
-        """Return True if tables have a column for the factor, and its values at these points differ. Values
-        count as equal if each is the default at its point, or missing at a point in cleartext."""
+        """Return True if the factor's values at these points differ. Return False if tables have no column
+        for the factor, or if its default depends on other settings and each point has its default."""
         if not self.header or len({repr(self.values(point)) for point in points}) < 2:
             return False
         return not (self.has_dependent_default and self.is_usual(points))

@@ -1,7 +1,7 @@
-"""Turn requested values of factors into networks, setups, arms and engines.
+"""Turn settings that a user requests, such as the RTT or the TLS version, into an experiment's parts.
 
-The command line, TOML files and Python have different notations for values and names of factors. All of them
-use the checks of this module, so that an error has the same text everywhere.
+The command line, TOML files and Python have different names for settings. All of them use the checks of this
+module, so that an error has the same text everywhere.
 """
 
 import re
@@ -48,8 +48,8 @@ _BY_FLAG: Final = {factor.flag: factor for factor in ASKED}
 
 @dataclass(frozen=True)
 class SettingSource:
-    """The source of requested values: the command line, a TOML file or Python. Errors name each setting as
-    its source does: `--rtt`, `network.rtt` or `rtt`."""
+    """The place where a user wrote settings: the command line, a TOML file or Python. Errors name a setting
+    as it is named there: `--rtt`, `network.rtt` or `rtt`."""
 
     name: str
     """Text before a setting's name in errors: the path of a file, or empty."""
@@ -60,8 +60,8 @@ class SettingSource:
     is_command_line: bool = False
 
     def text(self, message: str) -> str:
-        """Return the message, in which options (`--tls=1.3`) are replaced by this source's names for
-        settings, such as `tls.version = "1.3"`."""
+        """Rewrite a message that names options, such as `--tls=1.3`, so that it names settings as this
+        source does, such as `tls.version = "1.3"`."""
         return _SETTING.sub(self._written, message)
 
     def _written(self, found: re.Match[str]) -> str:
@@ -91,7 +91,7 @@ def toml_file(path: Path) -> SettingSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """The requested values of factors in base units (us, bytes, bit/s), in order and without duplicates."""
+    """The settings that a user requests, converted to base units (us, bytes, bit/s), without duplicates."""
 
     values: dict[str, list[Any]]
     """Values by the factor's name."""
@@ -158,8 +158,8 @@ class Asked:
         return self.values.get(factor.name, [DEFAULT_QUEUE] if factor.name == "queue" else usual)
 
     def arms_and_setups(self) -> tuple[list[ArmName], list[Setup]]:
-        """Return the arms to compare, and a setup for each combination of client, origins, TCP and TLS. If
-        large certificates are compared, add setups that reduce their cost (REMEDIES). Raises InputError."""
+        """Return the arms to compare, such as `warm`, and a setup for each combination of client, server, TCP
+        and TLS. If large certificates are compared, add setups that reduce their cost. Raises InputError."""
         words = self.values.get(TRANSPORT.name, str(TRANSPORT.default).split(","))
         with self._converted_errors("client"):
             clients = clients_of(self._settings("client"))
@@ -250,14 +250,14 @@ class Asked:
                 raise self.fault(f"works only with {needed}", (factor.name,), remedy)
 
     def experiment(self, **others: Any) -> Experiment:
-        """Return the experiment. `others` are the settings that are not factors. Raises InputError."""
+        """Return the experiment. `others` are fields of Experiment, such as `pages`. Raises InputError."""
         arms, setups = self.arms_and_setups()
         asked = {"networks": self.networks(), "setups": setups, "arms": arms, "engines": self.engines()}
         with self._converted_errors():
             return Experiment(**asked, **others)  # type: ignore[arg-type]
 
     def fault(self, message: str, names: Sequence[str], remedy: str = "") -> InputError:
-        """Return an InputError that names the requested factors of `names`, or all if none is requested."""
+        """Return an InputError about those settings of `names` that the user requested, or about all."""
         given = [name for name in names if name in self.values] or names
         keys = dict.fromkeys(self.source.key_of(BY_NAME[name]) for name in given)
         return InputError(self.source.text(message), self.source.place(*keys), self.source.text(remedy))
@@ -313,8 +313,8 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Read requested values. `written` maps names of factors to values; None means that the factor is not
-    requested. `named` has names of networks (NAMED_NETWORKS), which set RTT and rates. Several values or
+    """Convert the settings that a user wrote, which `written` has by the factor's name, to base units. None
+    means that a setting is not requested. `named` has names of networks, such as `4g`. Several values or
     names are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
@@ -381,12 +381,12 @@ def _read(factor: Factor, written: object, source: SettingSource) -> list[Any]:
 
 
 def networks_asked(**written: object) -> list[Network]:
-    """Return the networks with these values of factors, such as `rtt="20ms,100ms"`. Raises InputError."""
+    """Return a network for each combination of settings such as `rtt="20ms,100ms"`. Raises InputError."""
     return read_asked(written, COMMAND_LINE).networks()
 
 
 def setups_asked(**written: object) -> list[Setup]:
-    """Return the setups with these values of factors, such as `profile="browser,mget"`. Raises InputError."""
+    """Return a setup for each combination of settings: `profile="browser,mget"`. Raises InputError."""
     _, setups = read_asked(written, COMMAND_LINE).arms_and_setups()
     return setups
 

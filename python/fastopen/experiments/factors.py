@@ -431,12 +431,12 @@ COLUMNS: Final[dict[str, q.Kind]] = {name: factor.kind for factor in FACTORS for
 
 
 def of_part(*parts: Part) -> tuple[Factor, ...]:
-    """Return the factors of these parts (`Factor.part`) that users can set, in the order of FACTORS."""
+    """Return the settings of these parts, such as `network` or `tls`, that users can set one by one."""
     return tuple(factor for factor in ASKED if factor.part in parts)
 
 
 def cell_columns(point: Point) -> dict[str, Any]:
-    """Map the names of exported columns to the values of all factors at a point, as `--json` prints them."""
+    """Return the value of each setting under these conditions, as `--json` prints it, by exported name."""
     return {
         name: factor.quantity.export(value)
         for factor in FACTORS
@@ -445,7 +445,7 @@ def cell_columns(point: Point) -> dict[str, Any]:
 
 
 def flat_columns(point: Point) -> tuple[Any, ...]:
-    """Return the values of all factors as texts, numbers, flags or None, in the order of COLUMNS."""
+    """Return the values of all settings for a row of an exported table with the columns COLUMNS."""
     return tuple(
         factor.quantity.flat(value)
         for factor in FACTORS

@@ -39,8 +39,8 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 
 def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
-    """Return the experiment in a TOML file. Its default name is the name of the file. With `find_pages`, also
-    check that its pages exist. Raises InputError whose place is the file and key."""
+    """Return the experiment in a TOML file. If the file has no `name`, the name is that of the file. With
+    `find_pages`, check that the experiment's pages exist. Raises InputError, which names file and key."""
     data = read_toml(path)
     problems: list[InputError] = []
     if find_pages and isinstance(pages := data.get("pages"), list):
@@ -57,7 +57,7 @@ def read_experiment(path: Path, *, find_pages: bool = False) -> Experiment:
 
 
 def load_rigs(name_or_path: str) -> RigSpace:
-    """Return the possible rigs (test setups) that an experiment declares. Raises InputError if none."""
+    """Return the possible test setups (rigs) of a published experiment. Raises InputError if it has none."""
     path = packaged_experiments().get(name_or_path, Path(name_or_path))
     experiment = load_experiment(name_or_path)
     space = rig_space(read_toml(path), experiment, toml_file(path), path.parent)

@@ -30,7 +30,7 @@ class SmallestEffect(Part):
 
 
 class PublishedTable(Part):
-    """The published table with which the experiment is compared: rows of the packaged file published.csv."""
+    """A published table of page load times with which an experiment is compared (in published.csv)."""
 
     experiment: str
     """The value of the column `experiment` in the table's rows."""
@@ -49,7 +49,7 @@ class PublishedTable(Part):
 
 
 class Setup(Part):
-    """The settings of both ends: the client, the origin servers, TCP and TLS."""
+    """The settings of client and servers: the client, the origin servers, TCP and TLS."""
 
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     origins: Origins = Field(default_factory=Origins)
@@ -75,7 +75,7 @@ class Setup(Part):
 
 
 class Experiment(Part):
-    """Pages, networks, setups, arms and engines. Each combination is loaded up to `repeats` times."""
+    """An experiment: it loads each page over each network with each setup, with and without TFO (`arms`)."""
 
     name: str
     title: str = ""
@@ -135,8 +135,8 @@ class Experiment(Part):
         return self
 
     def arms_of(self, setup: int) -> list[Arm]:
-        """Return the arms of the setup at index `setup`. Arms with TFO are left out if all hosts use QUIC,
-        which has no SYN."""
+        """Return the arms (with and without TFO) to compare with the setup at this index. Those with TFO are
+        left out if all hosts use QUIC, because QUIC does not use TCP."""
         each = self.setups[setup]
         arms = [ARMS[name].over(each.tls) for name in self.arms]
         return [arm for arm in arms if not (each.origins.all_quic and arm.fast_open)]

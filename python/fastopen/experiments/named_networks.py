@@ -55,14 +55,14 @@ _BY_VALUE: Final = {
 
 
 def name_of(network: Network) -> str | None:
-    """Return the name for a network's RTT and rates; None if there is no name, or the network has a trace."""
+    """Return the name, such as `4g`, of the network with these RTT and rates. None if it has no name."""
     if network.down.trace_ms is not None or network.up.trace_ms is not None:
         return None
     return _BY_VALUE.get((network.rtt_us, network.down.rate_bit_per_s, network.up.rate_bit_per_s))
 
 
 def has_usual_rates(networks: Sequence[Network]) -> bool:
-    """Return True if all these networks have the default rates (of the network RATES_BY_DEFAULT)."""
+    """Return True if all networks have the rates of runs that set none: those of RATES_BY_DEFAULT."""
     usual = NAMED_NETWORKS[RATES_BY_DEFAULT].rates
     return all((one.down.rate_bit_per_s, one.up.rate_bit_per_s) == usual for one in networks)
 

@@ -1,12 +1,10 @@
-"""Turn an experiment into cells and jobs, with the order and the seed of each job.
+"""Plan the jobs of an experiment: the page, the conditions, the order and the random seed of each job.
 
-A job loads one page over one network in one setup with every arm, so that the arms of a repeat are
-paired. The arms are shuffled within a job, and the jobs within a repeat. To shuffle, they are sorted by a
-hash of the seed and the id of the job or load. All versions of Python compute the same hash. Engines run one
-after another, so that nothing else runs during loads in real time.
-
-In virtual time without random factors, one repeat is enough, and its arms keep the order of the experiment.
-The seed then has no effect on results. With uncertain values (`vary`), the seed decides each repeat's sample.
+A job loads one page once with each arm, such as without TFO and with warm cookies, under otherwise equal
+conditions. The results of a job can therefore be paired. The experiment's seed decides the order of jobs and
+the order of loads in a job. Engines run one after another, so that nothing else runs during loads in real
+time. In virtual time, if nothing is random, one repeat is enough, and the seed has no effect on results.
+With uncertain values (`vary`), the seed decides the values of each repeat.
 """
 
 import secrets
@@ -42,7 +40,7 @@ TRANSFER_SLACK: Final = 4
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that measures a comparison in one repeat (numbered from 0), and the cells of its loads."""
+    """A job that loads a page once with each arm, such as without TFO. `repeat` counts from 0."""
 
     job: Job
     comparison: Comparison
@@ -53,7 +51,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pages, cells and jobs of a run. `make_plan` creates a plan from an experiment."""
+    """The jobs that measure an experiment, and the pages and conditions (cells) that they measure."""
 
     experiment: Experiment
     pages: tuple[Page, ...]
@@ -71,7 +69,7 @@ class Plan:
 
 
 def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
-    """Return True if all repeats of a load have the same result: in virtual time, if nothing is random."""
+    """Return True if all repeats have the same result, because time is virtual and nothing is random."""
     if comparison.engine != "virtual":
         return False
     point = point_of(experiment, comparison)
@@ -85,28 +83,28 @@ def without_chance(experiment: Experiment, comparison: Comparison) -> bool:
 
 
 def repeats_to_the_byte(experiment: Experiment, at: Comparison) -> bool:
-    """Return True if the seed of a job determines its records: in virtual time with a deterministic
-    client."""
+    """Return True if a job with the same seed produces the same bytes again, as it does in virtual time with
+    a deterministic client."""
     return at.engine == "virtual" and experiment.setups[at.setup].client.type.deterministic
 
 
 def with_drawn_seed(experiment: Experiment, auto: EngineName) -> Experiment:
-    """Return the experiment, with a random seed if any load is random. `auto` replaces "auto" engines."""
+    """Return the experiment, with a new random seed if any load is random. `auto` replaces "auto" engines."""
     if all(exact_rows(experiment, auto)):
         return experiment
     return experiment.model_copy(update={"seed": secrets.randbits(31)})
 
 
 def exact_rows(experiment: Experiment, auto: EngineName) -> list[bool]:
-    """Return `without_chance` (True: all repeats are equal) for each combination of network, setup and
-    engine. `auto` replaces "auto" engines."""
+    """Return, for each combination of network, setup and engine, True if all its repeats have the same
+    result. `auto` replaces "auto" engines."""
     engines: set[EngineName] = {auto if name == "auto" else name for name in experiment.engines}
     indices = product(range(len(experiment.networks)), range(len(experiment.setups)), engines)
     return [without_chance(experiment, Comparison("", *index)) for index in indices]
 
 
 def default_draws(experiment: Experiment, pages: int, auto: EngineName) -> int:
-    """Return the default number of repeats of a report with sampled inputs: fewer for a large sweep."""
+    """Return the default number of repeats with random inputs (`--vary`): fewer for many combinations."""
     loads_of_a_draw = pages * len(exact_rows(experiment, auto)) * len(experiment.arms)
     return min(DRAWS, max(DRAWS_AT_LEAST, LOADS_OF_DRAWS // max(loads_of_a_draw, 1)))
 
@@ -118,13 +116,13 @@ def repeats_of(experiment: Experiment, comparison: Comparison) -> int:
 
 
 def draw_of(experiment: Experiment, comparison: Comparison, repeat: int) -> Draw | None:
-    """Return the inputs that a repeat samples; None if the experiment has no uncertain inputs (`vary`)."""
+    """Return a repeat's random inputs, such as its RTT. None if the experiment does not use `vary`."""
     vary = experiment.vary
     return None if vary is None else vary.draw(experiment.seed, comparison.engine, repeat)
 
 
 def loaded_with(experiment: Experiment, cell: Cell, repeat: int) -> tuple[Network, Client]:
-    """Return the network and the client of a cell's loads, with the values that this repeat samples."""
+    """Return the network and client of a cell in a repeat, with the repeat's random inputs (`vary`)."""
     network, client = experiment.networks[cell.network], experiment.setups[cell.setup].client
     drawn = draw_of(experiment, cell.comparison, repeat)
     return (network, client) if drawn is None else (drawn.network(network), drawn.client(client))
@@ -262,15 +260,15 @@ def plan_size(experiment: Experiment, pages: int, engines: int, repeats: int) ->
 
 
 def load_timeout_us(page: Page, network: Network) -> int:
-    """Return a load's time limit in us: two minutes, or ROUND_TRIPS RTTs for each request if longer,
-    plus TRANSFER_SLACK transfer times, at most an hour."""
+    """Return the time in microseconds after which a page load is given up. It grows with the RTT, the number
+    of requests and the transfer time. It is at least two minutes and at most an hour."""
     waits_us = max(LOAD_TIMEOUT_MIN_US, ROUND_TRIPS * network.rtt_us * len(page.resources))
     slack_us = int(TRANSFER_SLACK * transfer_s(page, network) * 1e6)
     return min(waits_us + slack_us, LOAD_TIMEOUT_MAX_US)
 
 
 def transfer_s(page: Page, network: Network) -> float:
-    """Return the seconds that an idle link needs for a page's bytes to the client and then those from it."""
+    """Return the seconds that an idle link needs for a page's responses, plus those for its requests."""
     received = page.body_bytes() + sum(r.response_header_bytes for r in page.resources)
     sent = page.wire_bytes() - received
     needed_s = 0.0

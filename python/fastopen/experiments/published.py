@@ -18,7 +18,7 @@ FILE: Final = "published.csv"
 
 
 class PublishedCell(BaseModel):
-    """One row of a published table, as printed. `off_ms` and `tfo_ms` are the corrected times."""
+    """A row of a published table of page load times, as printed. `off_ms` and `tfo_ms` correct misprints."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,7 +69,7 @@ class PublishedCell(BaseModel):
 
 @cache
 def all_published_cells() -> tuple[PublishedCell, ...]:
-    """Return every row of the packaged file, in order. Raises InputError if it is missing or damaged."""
+    """Return all published rows that come with fastopen. Raises InputError if their file is unusable."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         return tuple(_cell(row, line) for line, row in enumerate(csv.DictReader(file), start=2))
 
@@ -82,16 +82,16 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
-    """Map pairs (name of a page, index of a network) of the experiment to the published cell with the same
-    page, RTT and rates. Pairs without such a cell are left out."""
+    """Return the published rows that the experiment can be compared with: those with a page, RTT and rates
+    that it also has. The keys are the page's name and the index of the network in the experiment."""
     table = experiment.published
     found = [] if table is None else _cells_of(table, table.experiment, experiment.networks)
     return {(page, network): cell for page, network, cell in found}
 
 
 def cells_of_rig(experiment: Experiment) -> tuple[list[Network], list[tuple[str, int, PublishedCell]]]:
-    """Return the networks of the experiment and of other tables from the same test setup (`same_rig`), and
-    (name of the page, index of the network, cell) for the cells of all tables, the experiment's first."""
+    """Return the networks and the rows of all published tables from the experiment's test setup (`same_rig`).
+    The experiment's own networks and rows come first. Each row has its page's name and network's index."""
     table, networks = experiment.published, list(experiment.networks)
     if table is None:
         return networks, []

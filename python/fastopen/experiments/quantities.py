@@ -1,4 +1,4 @@
-"""Read values of factors from the command line, files and Python, and format them for users and export."""
+"""Parse the values of settings that users write, such as `20ms`, and format them for tables and export."""
 
 import math
 import re
@@ -18,8 +18,8 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of value, such as a duration, and the functions that convert it. `read` converts a value that a
-    user wrote to base units (us, bytes, bit/s), or raises UnitError with problem and accepted values."""
+    """The functions that parse and format one kind of value, such as durations. `read` parses a value that a
+    user wrote, and returns it in base units (us, bytes, bit/s). It raises UnitError for wrong values."""
 
     read: Callable[[object], Any]
     write: Callable[[Any], str] = str
@@ -43,8 +43,8 @@ class Quantity:
         return "none" if value is None else (self.text or self.write)(value)
 
     def flat(self, value: Any) -> Any:
-        """Return the exported value as a text (lists joined by commas), number or flag; None if it is
-        empty."""
+        """Return the value for one cell of an exported table: a text, number or flag. A list becomes a text
+        with commas. None stands for an empty value."""
         exported = self.export(value)
         if exported is not None and self.kind == "float":
             return float(exported)

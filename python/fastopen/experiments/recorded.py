@@ -1,4 +1,4 @@
-"""Resolve the HTTP version `recorded`: use the versions that the recording of a page shows for its hosts."""
+"""Choose the HTTP version of each host if an experiment requests the versions of the page's recording."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _VERSIONS: Final[tuple[Http, ...]] = ("3", "2")
 
 
 def http_words(http: str) -> str:
-    """Return the value of the factor `http` in words: `HTTP/2`, or `HTTP as recorded`."""
+    """Return a requested HTTP version in words: `HTTP/2`, or `HTTP as recorded`."""
     return "HTTP as recorded" if http == "recorded" else f"HTTP/{http}"
 
 
@@ -27,8 +27,8 @@ def recorded_versions(page: Page) -> dict[str, Http]:
 
 
 def as_recorded(setup: Setup, page: Page, network: Network) -> Origins:
-    """Return the setup's origins, with the HTTP version `recorded` replaced by a version for each host of the
-    page: the newest that the setup and network support, but at most the recorded version of the host."""
+    """Return the setup's origins, with a version for each host of the page instead of the HTTP version
+    `recorded`. It is the newest that setup and network support, and not newer than the recorded version."""
     origins = setup.origins
     if origins.http != "recorded":
         return origins

@@ -1,7 +1,7 @@
-"""Read the possible rigs (test setups) of a published experiment.
+"""Read the possible rigs of a published measurement: test setups with which it may have been made.
 
-An experiment's file declares possible properties, each with a source or as an assumption. A rig is a set of
-properties.
+The file of an experiment declares possible properties of the test setup, such as a different RTT. Each has a
+source or is marked as an assumption. A rig is a set of such properties.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Property(BaseModel):
-    """One possible property of a rig, with one value. Properties with the same name exclude each other."""
+    """A property that a published test setup may have had. Of each name, a rig has at most one property."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -89,7 +89,7 @@ Rig = tuple[Property, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment that loads a page on a rig (test setup), and adjustments that it cannot express."""
+    """The experiment that repeats a published measurement, and properties of its setup (see Property)."""
 
     experiment: Experiment
     """The experiment with only this page, over `RigSpace.networks`."""
@@ -102,7 +102,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class RigSpace:
-    """All rigs (sets of properties) that the properties in an experiment's file can form."""
+    """All rigs (possible test setups) of a published measurement: the sets of its possible properties."""
 
     base: Experiment
     properties: tuple[Property, ...]
@@ -127,11 +127,11 @@ class RigSpace:
 
     @property
     def networks(self) -> list[Network]:
-        """Return the base experiment's networks, then networks of other tables from the same test setup."""
+        """Return the experiment's networks, and after them those of other tables from its test setup."""
         return self._of_all_tables[0]
 
     def cells_of(self, page: str) -> list[tuple[int, PublishedCell]]:
-        """Return a page's rows in all published tables of the rig, each with its index in `networks`."""
+        """Return a page's rows of all published tables, each with the index of its network in `networks`."""
         return [(network, cell) for name, network, cell in self._of_all_tables[1] if name == page]
 
     def base_cells(self) -> tuple[PublishedCell, ...]:
@@ -141,13 +141,13 @@ class RigSpace:
         return tuple(cell for cell in cells if table is not None and cell.experiment == table.experiment)
 
     def off_ms(self, page: str) -> dict[int, float]:
-        """Return the page's published load times without TFO, by the index of their network: the mean if
-        several tables of the rig have one."""
+        """Map the index of each network to the page's published load time without TFO, in milliseconds. If
+        several tables have such a time, return their mean."""
         times = grouped((network, cell.off_ms) for network, cell in self.cells_of(page))
         return {network: fmean(of_network) for network, of_network in times.items()}
 
     def rigs(self, order: Callable[[Rig], int] = len) -> Iterator[Rig]:
-        """Yield each rig, the smallest number of properties first. `order` is the key for equal numbers."""
+        """Yield each rig, those with the fewest properties first. `order` sorts rigs with equally many."""
         for count in range(len(self.names) + 1):
             alike = (product(*map(self.alternatives, names)) for names in combinations(self.names, count))
             yield from sorted(chain.from_iterable(alike), key=order)
@@ -165,7 +165,8 @@ class RigSpace:
         return tuple(sorted(rig, key=self.properties.index))
 
     def setting(self, rig: Rig, page: str) -> Setting:
-        """Return the setting to load a page on a rig. Raises InputError if properties exclude each other."""
+        """Return the setting that repeats a page's measurement on this rig. Raises InputError if its
+        properties exclude each other."""
         own = [one for one in rig if one.is_about(page)]
         arms = [one.arm for one in own if one.arm is not None]
         fitted = [one.fitted for one in own if one.fitted is not None]
@@ -219,7 +220,8 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the possible test setups that a document declares. Raises InputError for invalid properties."""
+    """Return the possible test setups that the document of an experiment, a TOML file's content, declares.
+    `base` is the experiment, and `folder` the base of relative paths. Raises InputError."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
@@ -298,9 +300,9 @@ def page_answered_later(page: Page, later_ms: float) -> Page:
 
 
 def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = True) -> Page:
-    """Return the page with `objects` resources, `body_bytes` in all: the document, and images that are
-    requested when it has arrived. They have equal sizes, or with `equal` False sizes in the ratios of the
-    page's resources."""
+    """Return a simple page instead of `page`: a document, and images that it requests at its end. There are
+    `objects` resources of `body_bytes` in total. They have equal sizes if `equal`. Otherwise, their sizes
+    have the ratios of the page's resources."""
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
@@ -314,8 +316,8 @@ def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = 
 
 
 def chain_of_hosts(page: Page, hosts: int) -> Page:
-    """Return the page with its document and a chain of small scripts, on `hosts` hosts in all. Each script
-    has another host. A resource initiates the next one at its end."""
+    """Return a page of the document of `page` and a chain of small scripts. Each of the `hosts` hosts serves
+    one resource, which requests the next one at its end."""
     script = {"type": "script", "mime": "text/javascript", "body_bytes": SMALL_BYTES}
     others = (
         {**script, "url": f"http://host{number}.example/", "initiator": number - 1}

@@ -32,9 +32,9 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def of(self, plan: Plan) -> Plan:
-        """Return the plan with only this shard's jobs. Shards get whole jobs in turn. The order of jobs is
-        shuffled, so each shard gets a mix of pages and networks. If there are fewer jobs than shards, the
-        last shards are empty."""
+        """Return the plan with only this shard's jobs. Each shard gets a mix of pages and networks. If there
+        are fewer jobs than shards, the last shards are empty."""
+        # The jobs of a plan are in random order.
         return replace(plan, jobs=plan.jobs[self.index - 1 :: self.count])
 
 

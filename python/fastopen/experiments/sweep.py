@@ -24,8 +24,8 @@ REMEDIES: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
 
 
 def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> list[T]:
-    """Call `make` with each combination of the settings' values, and return the results without duplicates. A
-    list means several values, unless its setting is in LISTS. Raises the errors of `make`."""
+    """Return the distinct results of `make` for all combinations of the settings' values. A list means
+    several values, unless its setting is in LISTS. Raises the errors of `make`."""
     lists = [
         value if isinstance(value, list) and value and key not in LISTS else [value]
         for key, value in settings.items()
@@ -35,8 +35,8 @@ def multiplied(make: Callable[[dict[str, Any]], T], settings: Mapping[str, Any])
 
 
 def clients_of(settings: Mapping[str, Any]) -> list[Client]:
-    """Return a client for each combination of values, as `multiplied` does. Raises ValueError if the kinds or
-    the command are unusable, and ValidationError for other invalid values."""
+    """Return a client for each combination of the settings' values; a list means several values. Raises
+    ValueError for an unusable `kind` or `command`, and ValidationError for other invalid values."""
     kinds = settings.get("kind")
     if "command" in settings and COMMAND.label not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("works only with --client=command")
@@ -83,8 +83,8 @@ def _setup(client: Client, origins: Origins, tcp: Tcp, tls: Tls | None) -> Setup
 
 
 def with_remedies(setups: Sequence[Setup]) -> list[Setup]:
-    """Return the setups, and then variants with one remedy against large certificates each (REMEDIES). Only
-    setups with the loader and TLS have variants, for remedies that their settings allow. No duplicates."""
+    """Return the setups, and variants of them that each have one remedy against the cost of large
+    certificates, such as compression. Only setups with TLS and fastopen's loader have variants."""
     remedied = (
         setup.model_copy(update={part: getattr(setup, part).model_copy(update=remedy)})
         for part, remedy in REMEDIES

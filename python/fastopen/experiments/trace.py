@@ -38,5 +38,5 @@ def read_trace(path: Path | str) -> list[int]:
 
 
 def mean_rate_bit_per_s(rate_bit_per_s: int | None, trace_ms: list[int] | None) -> int | None:
-    """Return the mean rate of the trace of a link's direction; without a trace, its rate (None: no limit)."""
+    """Return the mean rate of a trace, or `rate_bit_per_s` if there is no trace. None means no limit."""
     return rate_bit_per_s if trace_ms is None else len(trace_ms) * PACKET_BYTES * 8 * 1000 // trace_ms[-1]

@@ -1,7 +1,7 @@
-"""Sample uncertain values for each repeat. All arms of a repeat have the same values.
+"""Choose random values of uncertain inputs, such as the RTT, for each repeat of an experiment (`vary`).
 
-In virtual time, a load with the same values always has the same result, but no RTT is known to the
-microsecond. With `vary`, each repeat of an experiment is a sample. The class Variation has the spreads.
+In virtual time, a page load with the same inputs always has the same result, but no RTT is known to the
+microsecond. Loads with and without TFO in the same repeat have the same values.
 """
 
 import hashlib
@@ -36,8 +36,8 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1)]
 
 
 class Variation(Part):
-    """The spreads of uncertain values. Each repeat multiplies a value by a random number, which is uniformly
-    distributed from 1 - spread to 1 + spread."""
+    """The spreads of uncertain inputs, such as 0.05 for the RTT. Each repeat multiplies an input by a random
+    number, which is uniformly distributed from 1 - spread to 1 + spread."""
 
     rtt: Share = 0.05
     """Spread of the RTT of the link and of hosts behind it. Time of day, routes and queues change RTTs by
@@ -71,7 +71,7 @@ class Variation(Part):
         return ", ".join([*parts, *([f"{listed(chance)} at random"] if chance else [])])
 
     def draw(self, seed: int, engine: EngineName, repeat: int) -> "Draw":
-        """Return the inputs that a repeat samples. All pages, networks and setups share them."""
+        """Return the random inputs of a repeat, which are the same for all pages, networks and setups."""
 
         def share(name: str) -> float:
             return derive_seed(seed, "draw", name, repeat) / 2**63
@@ -105,7 +105,7 @@ BY_CHANCE: Final = {
 
 @dataclass(frozen=True)
 class Draw:
-    """The sample of one repeat: a multiplier for each uncertain value, and the start phase of loads."""
+    """The random inputs of one repeat, such as the number by which it multiplies the RTT (`rtt`)."""
 
     rtt: float
     down: float
@@ -119,7 +119,7 @@ class Draw:
     order: bool
 
     def network(self, network: Network) -> Network:
-        """Return the network with the sampled RTTs and rates. Traces are not changed."""
+        """Return the network with this repeat's RTTs and rates. Traces are not changed."""
         extra = {host: self._rtt_us(us) for host, us in network.host_extra_rtt_us.items()}
         changes: dict[str, Any] = {
             "rtt_us": self._rtt_us(network.rtt_us),
@@ -130,19 +130,19 @@ class Draw:
         return network.model_copy(update=changes)
 
     def page(self, page: Page) -> Page:
-        """Return the page with think times and `initiator_at_bytes` of one of the page's explanations."""
+        """Return the page with one of its alternative explanations of the recorded times (Explanation)."""
         if self.explanation is None:
             return page.explained(page.explanation)
         row = [page.explanation, *page.explanations]
         return page.explained(row[int(self.explanation * len(row))])
 
     def client(self, client: Client) -> Client:
-        """Return the client, with its processing times multiplied by the sampled factor."""
+        """Return the client, with its processing times multiplied by `processing`."""
         scale = min(client.processing_scale * self.processing, SCALE_MAX)
         return client.model_copy(update={"processing_scale": scale})
 
     def origins(self, origins: Origins) -> Origins:
-        """Return the origins, with think and send times multiplied by the sampled factor."""
+        """Return the servers' settings, with their think and send times multiplied by `think`."""
         return origins.model_copy(update={"think_scale": min(origins.think_scale * self.think, SCALE_MAX)})
 
     def _rtt_us(self, asked_us: int) -> int:
@@ -150,7 +150,7 @@ class Draw:
 
 
 def derive_seed(seed: int, *parts: str | int) -> int:
-    """Return a seed from 0 to 2^63 - 1 for the purpose named by `parts`, equal in all versions of Python."""
+    """Derive a seed for one purpose, which `parts` name, from `seed`. It is the same on all machines."""
     digest = hashlib.sha256(json.dumps([seed, *parts]).encode()).digest()
     return int.from_bytes(digest[:8]) >> 1
 
