@@ -1,4 +1,4 @@
-"""Run jobs in real time (engine `host`) or virtual time (`virtual`), and store their results."""
+"""Load pages in real time (engine `host`) or virtual time (engine `virtual`), and store the results."""
 
 from fastopen.engines.base import Engine, Event, JobEnded, JobStarted, LoadDone, WorldBuilt
 from fastopen.engines.client_programs import check_versions, describe_clients, describe_servers

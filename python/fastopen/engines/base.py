@@ -1,4 +1,4 @@
-"""Define the interface of engines: they run jobs and yield events as the events happen."""
+"""Define the interface of engines, which run jobs of page loads, and the events that engines yield."""
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class JobStarted:
 
 @dataclass(frozen=True)
 class WorldBuilt:
-    """The emulated network of a job, built and measured. `raw` is the JSON text of `record`."""
+    """The completion of a job's emulated network. `record` has measurements of it; `raw` is its JSON text."""
 
     record: WorldRecord
     raw: str
@@ -77,7 +77,7 @@ Reported = WorldRecord | LoadRecord | TransactionsRecord
 
 
 def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> Event:
-    """Return the event that reports a record of the world program. `raw` is the record's JSON text."""
+    """Return the event for a record of the program that emulates networks. `raw` is its JSON text."""
     match record:
         case WorldRecord():
             return WorldBuilt(record, raw)
@@ -88,15 +88,15 @@ def event_of(record: Reported, raw: str, packets: PacketFile | None = None) -> E
 
 
 class Engine(Protocol):
-    """A runner of jobs. When the generator of `run` is closed or raises, the engine ends its processes."""
+    """A runner of jobs, each of which loads a page several times over an emulated network."""
 
     @property
     def parallel(self) -> int:
         """Return the number of jobs that run at once."""
 
     def run(self, jobs: Iterable[Job], bodies: Bodies, within_s: float | None = None) -> Generator[Event]:
-        """Run all jobs, up to `parallel` at once. Stop the jobs that still run after `within_s` seconds.
-
-        Each load is reported exactly once, as LoadDone or TransactionsDone, unless the time ends first. A
-        load that a fault prevented is reported as invalid with the kind `fault`. Raises InputError or
-        MachineError if the remaining jobs cannot run."""
+        """Run all jobs, up to `parallel` at once, and yield events as they happen. Stop after `within_s`
+        seconds. `bodies` has recorded response bodies by page. Each load is reported exactly once, unless
+        the time ends first. A load that a fault prevented is reported as invalid with the kind `fault`.
+        Raises InputError or MachineError if the remaining jobs cannot run. Close the generator to end all
+        processes early."""

@@ -1,4 +1,4 @@
-"""Pack recorded bodies and response heads into an unnamed file, which no crash can leave behind."""
+"""Pass recorded responses to the programs that emulate networks, in a file that no crash leaves behind."""
 
 from typing import IO
 
@@ -11,8 +11,8 @@ from fastopen.pages.bodies import RecordedBodies
 
 
 class BodiesFile(Closing):
-    """An unnamed file with recorded bodies and response heads. World programs inherit its file descriptor.
-    Use it as a context manager."""
+    """An unnamed file with recorded response bodies and heads. The programs that emulate networks inherit
+    its file descriptor. Use it as a context manager."""
 
     def __init__(self, bodies: Bodies) -> None:
         """Write the file, unless there are no bodies. Raises MachineError if it cannot be written."""
@@ -40,12 +40,12 @@ class BodiesFile(Closing):
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Return the file descriptors that a world program must inherit; empty if there are no bodies."""
+        """Return the file descriptors that child processes must inherit. Empty if there are no bodies."""
         return () if self._file is None else (self._file.fileno(),)
 
     def attach(self, job: Job) -> Job:
-        """Return a copy of the job that has the path of this file, and for each resource of the page the
-        offsets of its body and head. Return the job itself if the file has no data of its page."""
+        """Return a copy of the job that says where in this file the responses of its page are. Return the job
+        itself if the file has none of them."""
         offsets = self._offsets.get(job.page.name)
         if self._file is None or not offsets:
             return job

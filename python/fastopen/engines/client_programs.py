@@ -32,9 +32,9 @@ def _absolute(found: str | None, user: str, name: str, remedy: str) -> Path:
 
 
 def with_programs(job: Job) -> Job:
-    """Return a copy of the job with absolute paths of its server and client programs, because they may run
-    with another PATH. Set the client's `exit_codes` to those of its type, and `isolate` to True if the client
-    is a known program from /usr. Raises MachineError if a program is not found."""
+    """Return a copy of the job that can run its client and server programs with any PATH: with their absolute
+    paths, the client's `exit_codes`, and `isolate` set for a known client from /usr. Raises MachineError if a
+    program is not found."""
     words = job.origins.server
     if words is not None:
         server = [str(_program_of_server(words)), *words[1:]]
@@ -59,8 +59,8 @@ def _program_of_server(words: Sequence[str]) -> Path:
 
 
 def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
-    """Map each external server's command line to a text with the SHA-256 of its program and of the files
-    among its words. Skip None. Raises MachineError if a program is not found."""
+    """Map each server's command line to a text that identifies its version: the SHA-256 of its program and of
+    the files that it names. Skip None. Raises MachineError if a program is not found."""
     described = {}
     for words in servers:
         if words is not None:
@@ -70,8 +70,8 @@ def describe_servers(servers: Iterable[Sequence[str] | None]) -> dict[str, str]:
 
 
 def describe_clients(clients: Iterable[Client]) -> dict[str, str]:
-    """Map the label of each external client to its version, or to its program's path and SHA-256 if fastopen
-    does not know the client. Raises MachineError if a program is not found or does not print its version."""
+    """Map the label of each external client to its version. For a program that fastopen does not know, this
+    is its path and SHA-256. Raises MachineError if a program is missing or does not print its version."""
     described: dict[str, str] = {}
     for client in clients:
         known = bool(client.type.executables)

@@ -152,8 +152,8 @@ _turn = itertools.count(os.getpid())
 
 
 def run_task(jobs: Sequence[str], maker: Maker) -> list[Sent]:
-    """Run a task's jobs, given as JSON texts, on this worker, and return their events. Raises MachineError if
-    the worker does not have the program and kernel of `maker`."""
+    """Run jobs, given as JSON texts, on this worker of an executor, and return their events. Raises
+    MachineError if the worker does not have the program and kernel of `maker`."""
     try:
         program, kernel = _program_and_kernel(maker)
         engine = VirtualEngine(program, kernel, parallel=1, first_core=next(_turn))

@@ -1,4 +1,4 @@
-"""Run jobs on this machine's kernel in real time, with several world programs in parallel."""
+"""Run jobs in real time on this machine's kernel, each in a process that emulates a network."""
 
 import math
 import os
@@ -27,17 +27,17 @@ CHUNK: Final = 2**20
 
 
 def default_parallel(clients: Iterable[ClientType] = (LOADER,)) -> int:
-    """Return the number of jobs with these clients that this machine can run at once without distortion."""
+    """Return the number of jobs with these clients that can run at once without slowing each other down."""
     each = min(client.worlds_per_core for client in clients)
     return max(1, int(each * len(os.sched_getaffinity(0))))
 
 
 class WorldEngine:
-    """An engine that runs up to `parallel` processes of the world program (`command`) at once. Each process
-    is bound to one of `cores` unless `cores` is empty.
+    """An engine that runs up to `parallel` world programs, which emulate networks, at once. `command` starts
+    one of them. Each is bound to one of `cores`, unless `cores` is empty.
 
-    Use the main thread to iterate over the events: the kernel kills a process when the thread that started
-    it ends (PR_SET_PDEATHSIG)."""
+    Iterate over the events in a thread that does not end before: the kernel kills a process when the thread
+    that started it ends (PR_SET_PDEATHSIG)."""
 
     def __init__(self, command: Sequence[str | Path], parallel: int, cores: Sequence[int] = ()) -> None:
         self._command = command
@@ -50,7 +50,7 @@ class WorldEngine:
     def run_together(
         self, batches: Iterable[Sequence[Job]], bodies: Bodies, within_s: float | None = None
     ) -> Generator[Event]:
-        """Run each batch of jobs in one process, and after a failure the jobs not yet begun in another."""
+        """Run each batch of jobs in one process. If it fails, run the jobs not yet begun in another one."""
         deadline = math.inf if within_s is None else time.monotonic() + within_s
         with BodiesFile(bodies) as packed, _Worlds(self._command, packed, self._cores) as worlds:
             waiting = iter(batches)
@@ -192,7 +192,7 @@ def _conclusion(world: WorldProcess) -> Iterator[Event]:
 
 
 def end_of(job: Job, missing: Collection[str], reason: str | None) -> Iterator[Event]:
-    """Yield an invalid load for each id in `missing`, with `reason`, and then the end of the job."""
+    """Yield the events that end a job early: an invalid load for each id in `missing`, and the job's end."""
     for load in job.loads:
         if load.id in missing:
             record = LoadRecord(
