@@ -1,7 +1,7 @@
 """Run the virtual engine in other processes or on other machines, with an executor of `concurrent.futures`.
 
-A task runs some jobs in sequence in one kernel. A job produces the same bytes on each worker with the same
-program and kernel. A worker whose program or kernel differs refuses the task."""
+A task of the executor runs some jobs in sequence. A worker refuses the task if its kernel or its world
+program, which emulates networks, differs, because the results might differ too."""
 
 import itertools
 import os

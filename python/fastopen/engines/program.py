@@ -1,4 +1,4 @@
-"""Find the program `fastopen-world`, and run its `--version` and `--check`."""
+"""Find the program that emulates networks, `fastopen-world`, and check that it works on this machine."""
 
 import json
 import os
@@ -16,7 +16,7 @@ ANSWER_S: Final = 30
 
 
 def find_program() -> Path:
-    """Return the program in FASTOPEN_WORLD, the wheel or the checkout. Raises MachineError if missing."""
+    """Return the path of `fastopen-world`, which emulates networks. Raises MachineError if it is missing."""
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
@@ -47,8 +47,8 @@ def program_digest(program: Path) -> str:
 
 
 def check_program(program: Path) -> list[dict[str, Any]]:
-    """Let `fastopen-world --check` test if this machine can run jobs. Return the `name`, `ok`, `detail` and
-    `remedy` of each check, also of failed ones. Raises MachineError if the program prints no results."""
+    """Check with `fastopen-world --check` that this machine can run jobs. Return the `name`, `ok`, `detail`
+    and `remedy` of each check, also of failed ones. Raises MachineError if the program prints no results."""
     try:
         checks = json.loads(_ask(program, "--check"))["checks"]
         return [{key: check[key] for key in ("name", "ok", "detail", "remedy")} for check in checks]

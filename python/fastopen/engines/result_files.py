@@ -40,8 +40,8 @@ class KeptFile(NamedTuple):
 
 
 def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
-    """Open the files in a folder or at a URL. Raises InputError if the protocol is unknown, and
-    MachineError if a URL cannot be reached."""
+    """Open a store's files in a folder or at a URL. Raises InputError if the URL's protocol is unknown, and
+    MachineError if the URL cannot be reached."""
     text = os.fspath(place)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
@@ -50,9 +50,9 @@ def files_at(place: str | os.PathLike[str]) -> "ResultFiles":
 
 
 class FolderFiles:
-    """The files of a folder, by name. Any number of processes and machines may use them at once.
+    """The files of a store of results in a folder. Several processes and machines may use them at once.
 
-    All methods may raise OSError. `place` is the folder, for messages."""
+    All methods may raise OSError. `place` is the folder's path, for messages."""
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which may not exist yet."""
@@ -119,8 +119,8 @@ class FolderFiles:
         return (self.folder / name).exists()
 
     def kept(self) -> Iterator[KeptFile]:
-        """Yield the results in the store: the files in folders whose names have FOLDER_NAME_CHARS characters.
-        Skip folders that are links, because they may lead out of the store."""
+        """Yield the results in the store. Other files, such as disputed results, are left out."""
+        # Folders that are links may lead out of the store.
         for folder in sorted(self.folder.iterdir()):
             if len(folder.name) == FOLDER_NAME_CHARS and folder.is_dir() and not folder.is_symlink():
                 with os.scandir(folder) as entries:
@@ -141,11 +141,10 @@ class FolderFiles:
 
 
 class RemoteFiles:
-    """The files at a URL, with the methods of FolderFiles.
+    """The files of a store of results at a URL, with the methods of FolderFiles."""
 
-    On some services, two processes may both succeed in creating the same file: S3 prevents this by
-    conditional writes, other services only check before they write. This does no harm, because both write the
-    same content."""
+    # On services without conditional writes, two processes may both succeed in creating the same file. This
+    # does no harm, because both write the same content.
 
     def __init__(self, url: str) -> None:
         """Open a URL. Raises InputError if its protocol is unknown, MachineError if it cannot be reached."""

@@ -1,8 +1,8 @@
-"""Store the results of jobs, and find them by the jobs' inputs.
+"""Store the results of jobs, so that a job with the same inputs need not run again.
 
-In virtual time, a job always produces the same bytes. Its results are therefore stored under a digest of the
-inputs that determine them, and read instead of computed again. Each job has a file, which is written
-atomically. Processes and machines may read and write in parallel (docs/decisions/results-store.md)."""
+In virtual time, a job always produces the same bytes. Its result is stored in a file that is named by a
+digest of the inputs. Processes and machines may share a store, because files are written atomically
+(docs/decisions/results-store.md)."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ DECIDED_BY: Final = 3
 
 @dataclass(frozen=True)
 class Maker:
-    """The program and kernel that made a result. With a job and its bodies, they determine the result."""
+    """The program and kernel that ran a job. Together with the job and its bodies, they decide its result."""
 
     program: str
     """The SHA-256 of the world program."""
@@ -53,7 +53,7 @@ class Maker:
 
     @property
     def digest(self) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of `text()`."""
+        """Return a short hexadecimal digest that identifies the program and kernel."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:16]
 
     def text(self) -> str:
@@ -62,7 +62,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored result of a job: the JSON records of network and loads, shortened by `without_job_id`."""
+    """A stored result of a job: `records` of its network and page loads as JSON, without the job's id."""
 
     maker: str
     """The digest of the Maker: the program, kernel and arguments that made the result."""
@@ -85,7 +85,7 @@ class Result:
 
     @property
     def size(self) -> int:
-        """Return the number of characters of the unpacked result."""
+        """Return the number of characters of the result before compression."""
         return sum(len(line) + 1 for line in (*self.decided_by, *self.records))
 
     def packed(self) -> bytes:
@@ -122,7 +122,8 @@ def read_result(files: ResultFiles, name: str) -> Result:
 
 
 def read_maker(files: ResultFiles, name: str) -> str | None:
-    """Return the Maker's digest from the first line of a result's file; None if damaged. Raises OSError."""
+    """Return the digest of the Maker (program and kernel) of a result in a file. None if the file's first
+    line is damaged. Raises OSError."""
     try:
         return read_head(files.read(name, HEAD_BYTES))[0]
     except DamagedResultError:
@@ -147,12 +148,12 @@ def key_of(decided_by: Sequence[str]) -> str:
 
 
 def decided_by(job: Job, maker: Maker, bodies: str) -> tuple[str, ...]:
-    """Return `Result.decided_by` for a job. `bodies` is the digest of its recorded bodies, or empty."""
+    """Return the inputs that determine a job's result (`Result.decided_by`). `bodies` is a digest."""
     return (maker.text(), bodies, job.model_dump_json(exclude={"id"}))
 
 
 class ResultsStore:
-    """A store of results in a folder or at a URL. Failed reads and writes do not stop a run."""
+    """A store of results of jobs, in a folder or at a URL. Failed reads and writes raise no errors."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         """Open a store, or create one in an empty or new folder or URL. Raises InputError if the place holds
@@ -197,8 +198,8 @@ class ResultsStore:
         return found if found is not None and found.key == key else None
 
     def put(self, result: Result) -> None:
-        """Store a result, unless it is too large, already stored, or its job has a result in DISPUTED. If the
-        stored result of the same job differs, move both to the folder DISPUTED and raise MachineError."""
+        """Store a result, unless it is too large or disputed. Raise MachineError if a different result of the
+        same job is stored already, and move both into the folder DISPUTED."""
         if result.size > MAX_BYTES:
             return
         with self._using("written"):
@@ -242,8 +243,8 @@ class ResultsStore:
 
 
 def without_job_id(raw: str, kind: str, job: str) -> str:
-    """Return the JSON text of a record with its beginning `{"type":KIND,"job":JOB` shortened to KIND, because
-    the id is not part of a result. Raises ValueError if `raw` begins differently."""
+    """Remove the job's id from the JSON text of a record, so that equal results have equal texts. `kind` is
+    the record's type. `with_job_id` is the inverse. Raises ValueError if `raw` lacks the id or type."""
     before = _beginning(kind, job)
     if not raw.startswith(before):
         raise ValueError(raw[:80])
@@ -251,7 +252,7 @@ def without_job_id(raw: str, kind: str, job: str) -> str:
 
 
 def with_job_id(record: str, job: str) -> str:
-    """Return the JSON text of a record that `without_job_id` shortened, with `job` as its job's id."""
+    """Restore the JSON text of a record from which `without_job_id` removed the id. The new id is `job`."""
     kind, comma, rest = record.partition(",")
     return _beginning(kind, job) + comma + rest
 

@@ -30,14 +30,14 @@ from fastopen.engines.results_store import (
 
 
 def can_be_stored(job: Job) -> bool:
-    """Return True if the job's result can be stored. It must not contain packets. The client must be the
-    loader, and there must be no external server, so that the result is the same each time."""
+    """Return True if the job's result can be stored: if it is the same each time, because client and servers
+    are fastopen's own, and if it contains no packets."""
     return job.client.kind == LOADER.label and job.origins.server is None and not job.packets
 
 
 class StoredEngine:
-    """An engine that reads results from a store, and runs the jobs without a result on another engine. It
-    reports the records of a job whose result it stores together, after it stored them."""
+    """An engine that reads results of jobs from a store. It runs jobs without a stored result on another
+    engine. If it stores a job's result, it yields the events of the job all at once, after it stored them."""
 
     def __init__(self, engine: Engine, store: ResultsStore, maker: Maker) -> None:
         self._engine = engine
@@ -112,7 +112,8 @@ class StoredEngine:
 
 
 def result_of(job: Job, maker: Maker, decided: tuple[str, ...], events: Iterable[Event]) -> Result | None:
-    """Return a job's result to store. Return None if a load is missing, or invalid because of the machine."""
+    """Return the result to store for a job with these events. `decided` has the inputs of the result. Return
+    None if a load is missing or was disturbed by the machine."""
     records: list[str] = []
     loads: list[str] = []
     for event in events:

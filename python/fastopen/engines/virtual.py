@@ -23,8 +23,9 @@ class VirtualEngine(WorldEngine):
     """An engine that runs jobs on User-Mode Linux in virtual time, so that waiting takes no real time.
 
     Small jobs run one after another on the same kernel, because starting a kernel takes as long as several
-    loads. The order of jobs does not change their results. A kernel stays on one core: only one of its
-    processes runs at a time, and waking a process on another core takes longer."""
+    page loads. The order of jobs does not change their results."""
+
+    # A kernel stays on one core: one of its processes runs at a time, and waking one elsewhere is slower.
 
     def __init__(
         self, program: Path, kernel: Kernel, parallel: int | None = None, first_core: int | None = None
@@ -42,7 +43,7 @@ class VirtualEngine(WorldEngine):
 
 
 def batches(jobs: Iterable[Job], parallel: int) -> Iterator[Sequence[Job]]:
-    """Divide the jobs among kernels on `parallel` cores, and yield a sequence of jobs for each kernel. A job
+    """Divide the jobs among kernels that run on `parallel` cores, and yield the jobs of each kernel. A job
     whose client is not deterministic gets its own kernel."""
     by_work = sorted(jobs, key=_work, reverse=True)
     for deterministic, alike in groupby(by_work, key=lambda job: job.client.type.deterministic):

@@ -1,6 +1,5 @@
-"""Run one world program: send its jobs, parse its records, and detect its end and its faults.
-
-The module receives bytes and times as arguments and never waits, so that tests can produce every fault."""
+"""Run one world program, which emulates a network: send its jobs, and parse the events that it reports."""
+# The module receives bytes and times as arguments and never waits, so that tests can produce every fault.
 
 import os
 import signal
@@ -33,7 +32,7 @@ EXIT_TIMEOUT_S: Final = 30.0
 
 
 class WorldProcess:
-    """A world program that runs jobs one by one. `missing` has the ids of the job's unreported loads."""
+    """A running world program, which emulates a network and loads pages over it, one job after another."""
 
     def __init__(
         self,
@@ -83,7 +82,8 @@ class WorldProcess:
         self._timeout_s = self.job.load_timeout_us / 1e6 + self.job.client.type.timeout_margin_s
 
     def receive(self, descriptor: int, data: bytes, now: float) -> list[Event]:
-        """Process output that arrived at `now` on a descriptor. Return the events that it completes."""
+        """Parse output that the program wrote to a descriptor. Return the events that it reports. `now` is
+        the time of arrival, in seconds as in `deadline`."""
         if descriptor == self.stderr:
             self._stderr = (self._stderr + data)[-STDERR_KEPT:]
             return []
@@ -100,7 +100,7 @@ class WorldProcess:
         return events
 
     def timed_out(self) -> None:
-        """Record as a violation that the program missed its deadline, unless it is `over`."""
+        """Note that the program wrote nothing until its deadline, which is an error unless it is `over`."""
         if not self.over:
             self.violation = f"wrote nothing for {self._timeout_s:.0f} s"
 
@@ -152,7 +152,7 @@ class WorldProcess:
         self._packets[record.id] = PacketFile(before.pcapng + piece, record.dropped)
 
     def reason(self) -> str | None:
-        """Return the error because of which loads are missing, or None. Call it after the process ended."""
+        """Return the error that prevented page loads, or None. Call it after the process ended."""
         if self.error is not None:
             return self.error.message
         if self.violation is not None:

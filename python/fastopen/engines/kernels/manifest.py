@@ -1,4 +1,4 @@
-"""Read, write and check the manifest of an installed kernel, and check the kernel's program."""
+"""Read, write and check the file that describes an installed kernel of the virtual engine: its manifest."""
 
 import contextlib
 import hashlib
@@ -29,7 +29,7 @@ class DamagedKernelError(Exception):
 
 
 class Manifest(Part):
-    """The file `manifest.json` of an installed kernel: facts about it, and the inputs of its build."""
+    """The content of an installed kernel's `manifest.json`: its version, and the inputs of its build."""
 
     format: Literal[1] = FORMAT
     name: Name
@@ -79,9 +79,9 @@ class Kernel:
 
 
 def read_kernel(folder: Path) -> Kernel:
-    """Read the kernel installed in `folder`. Raises DamagedKernelError if manifest or program cannot be used.
+    """Read the kernel installed in `folder`. Raises DamagedKernelError if manifest or program is unusable.
 
-    Only the program's size is compared with the manifest; `Kernel.check` compares the digest."""
+    Only the program's size is compared with the manifest. `Kernel.check` compares the digest."""
     path = folder / MANIFEST
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def read_kernel(folder: Path) -> Kernel:
 
 
 def note_conformance(kernel: Kernel, line: str) -> None:
-    """Write `line`, a result of `kernel conform`, into the manifest unless it is read-only, as in a wheel."""
+    """Note the result of a conformance test of the kernel in its manifest, unless the file is read-only."""
     manifest = kernel.manifest.model_copy(update={"conformance": line})
     with contextlib.suppress(OSError):
         write_atomic(kernel.path.parent / MANIFEST, manifest_text(manifest))

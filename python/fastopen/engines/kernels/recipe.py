@@ -1,4 +1,4 @@
-"""Read the recipe for building the virtual engine's kernel from a source of Linux: the files in `kernel/`."""
+"""Read the recipe, in the folder `kernel/`, for building the virtual engine's kernel from Linux sources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fastopen.engines.kernels.manifest import Kernel
 
 @dataclass(frozen=True)
 class Recipe:
-    """The files in `kernel/`: the kernel's options, the patches, patterns of source files not to unpack, the
-    program that the trial boot runs, and the headers to precompile."""
+    """The files that decide how the virtual engine's kernel is built. `unused` has patterns of source files
+    not to unpack. `trial` is the program that a trial boot runs. `headers` are precompiled."""
 
     config: Path
     patches: tuple[Path, ...]
@@ -26,7 +26,7 @@ class Recipe:
 
     @property
     def config_sha256(self) -> str:
-        """Return the SHA-256 of the kernel's options. Their order and comments do not change it."""
+        """Return the SHA-256 of the kernel's options, without regard to their order and to comments."""
         return hashlib.sha256("\n".join(sorted(self.options().values())).encode()).hexdigest()
 
     @property

@@ -28,8 +28,8 @@ def installed() -> list[Kernel]:
 
 
 def find_all() -> tuple[list[Kernel], dict[Path, str]]:
-    """Return the usable kernels in the user's cache and in the package fastopen-kernel, in the order of
-    `installed`, and the folders of damaged kernels, each mapped to its fault."""
+    """Return all installed kernels: a list of the usable ones, the newest first, and a mapping from the
+    folders of damaged ones to their faults."""
     usable: list[Kernel] = []
     damaged: dict[Path, str] = {}
     for folder in _folders():
@@ -42,11 +42,9 @@ def find_all() -> tuple[list[Kernel], dict[Path, str]]:
 
 
 def find(name: str | None = None) -> Kernel:
-    """Return the kernel with this name or path. A text with a slash is a path; a name may be shortened if it
-    stays unique.
-
-    The default is the name or path in FASTOPEN_KERNEL, or else the first of `installed`. Raises MachineError
-    if no kernel or several kernels match, or if the kernel's file has changed."""
+    """Return the kernel with this name or path. A text with a slash is a path. A name may be shortened if it
+    stays unique. None stands for the environment variable FASTOPEN_KERNEL, or the newest kernel if it is not
+    set. Raises MachineError if no kernel or several kernels match, or if the kernel's file has changed."""
     asked = name or os.environ.get(VARIABLE) or None
     kernel = _at(Path(asked), of_variable=name is None) if asked and "/" in asked else _named(asked)
     try:
@@ -57,8 +55,8 @@ def find(name: str | None = None) -> Kernel:
 
 
 def find_recorded(name: str, sha256: str) -> Kernel:
-    """Return the kernel with this name (never a path) and SHA-256. Raises MachineError if it is not installed
-    or is damaged."""
+    """Return the kernel that a run recorded, with this name and SHA-256. Raises MachineError if it is not
+    installed or is damaged."""
     for kernel in installed():
         if kernel.name == name and kernel.manifest.sha256 == sha256:
             return find(name)
@@ -67,9 +65,9 @@ def find_recorded(name: str, sha256: str) -> Kernel:
 
 
 def remove(name: str) -> Path:
-    """Remove the kernel or damaged folder with this name, or the only one whose name begins with `name`.
-    Return its folder. Raises MachineError if there is none, if several match, if it belongs to a package, or
-    if it cannot be removed."""
+    """Remove an installed kernel, also a damaged one, and return its folder. Its name may be shortened if it
+    stays unique. Raises MachineError if no kernel or several kernels match, or if the kernel belongs to a
+    package or cannot be removed."""
     usable, damaged = find_all()
     folders = {kernel.name: kernel.path.parent for kernel in usable}
     folders |= {folder.name: folder for folder in damaged}
