@@ -1,4 +1,4 @@
-"""Build a page from exchanges whose initiators are known."""
+"""Build a page from recorded exchanges (requests and responses) whose initiators are known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ OTHER_ASKERS: Final[tuple[ResourceType, ...]] = ("script",)
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The link from an exchange (request and response) to its initiator, with values that depend on both."""
+    """The link from an exchange (request and response) to its initiator, and facts about the link."""
 
     by: int | None
     """The initiator's index; None for the root."""
@@ -59,8 +59,9 @@ def page_of(
     recorded_plt_us: int | None = None,
     recording: Recording | None = None,
 ) -> ImportedPage:
-    """Return the page made of the exchanges whose indices are the keys of `edges`: the root first, initiators
-    before what they initiate. Adds the exchanges' notes (counts of guessed or odd facts) to `notes`."""
+    """Return the page that consists of some of the exchanges. `edges` maps their indices to the edges to
+    their initiators; the root comes first, and each initiator before the exchanges that it initiates.
+    The exchanges' notes are added to `notes`."""
     positions: dict[int | None, int | None] = {None: None}
     positions |= {index: position for position, index in enumerate(edges)}
     kept = [exchanges[index] for index in edges]

@@ -12,8 +12,8 @@ _PREFLIGHT_HELD_MS = 30_000.0
 
 
 def link_chains(entries: Sequence[Exchange]) -> None:
-    """Link each redirect to its target, and each preflight to the request that it allows: set `before` of the
-    target or request, and let it start no earlier than the redirect or preflight ends."""
+    """Link each request to the redirect or CORS preflight that came before it, by setting its `before`. The
+    request's times are changed if it seems to start before the redirect or preflight ends."""
     by_url = grouped((e.url, e) for e in sorted(entries, key=lambda e: (e.at.start, e.order)))
     for entry in sorted(entries, key=lambda e: (e.at.end, e.order)):
         if entry.is_redirect and entry.location is not None:
@@ -53,8 +53,8 @@ def _put_after(entry: Exchange, before: Exchange) -> None:
 
 
 def leave_out(gone: Collection[Exchange], kept: Sequence[Exchange]) -> None:
-    """Remove the exchanges `gone` from the redirect and preflight chains (`before`) of the exchanges `kept`.
-    If the exchange before a kept one is now a redirect, it redirects to the kept exchange."""
+    """Remove the exchanges `gone` from the chains of redirects and preflights that lead to the exchanges
+    `kept`. A redirect that led to a removed exchange then leads to the next one that is kept."""
     for entry in kept:
         entry.led_by = None
         before = entry.before
@@ -80,7 +80,7 @@ def _first(entry: Exchange) -> tuple[Exchange, int]:
 
 
 def start_order(entry: Exchange) -> tuple[float, int, int]:
-    """Return a sort key: start, number of redirects and preflights before the exchange, recorded order."""
+    """Return a key that sorts exchanges by start. A redirect precedes its target if both start at once."""
     return entry.at.start, _first(entry)[1], entry.order
 
 
@@ -90,7 +90,7 @@ def head(entry: Exchange) -> Exchange:
 
 
 def ends(entries: Sequence[Exchange]) -> dict[Exchange, float]:
-    """Map each exchange to the latest end time in its chain of redirects and preflights, from itself on."""
+    """Map each exchange to the latest end of it and of requests to which it led by redirect or preflight."""
     found = {entry: entry.at.end for entry in entries}
     for entry in sorted(entries, key=lambda one: -_first(one)[1]):
         if entry.before is not None:

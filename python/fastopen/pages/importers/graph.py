@@ -27,7 +27,7 @@ def as_url(_: Exchange, written: str, base: str) -> str | None:
 
 
 class Graph:
-    """The exchanges of a recording, and the references between them. Exchanges are given by index."""
+    """The exchanges (requests and responses) of a recording, by index, and the references between them."""
 
     def __init__(self, exchanges: Sequence[Exchange], resolve: Resolve = as_url) -> None:
         self.exchanges = exchanges
@@ -48,23 +48,23 @@ class Graph:
         self._possible = lru_cache(maxsize=None)(lambda i: self._index.candidates_in(self._text(i) or b""))
 
     def reached(self, root: int) -> dict[int, Edge]:
-        """Map each exchange of the page with this root to the edge to its initiator, initiators first. The
-        page has all exchanges that redirects, references, or URLs in scripts and other texts lead to."""
+        """Return the page that begins with the exchange `root`: map each exchange that redirects, references,
+        or URLs in texts such as scripts lead to, to the edge to its initiator. Initiators come first."""
         edges = self.referenced(root)
         while news := self._spelled(edges):
             self.grow(edges, news)
         return edges
 
     def referenced(self, root: int) -> dict[int, Edge]:
-        """Map each exchange that redirects or references from the root reach to the edge to its initiator."""
+        """Return the same as `reached`, but without exchanges to which only URLs in texts lead."""
         edges: dict[int, Edge] = {root: Edge(None)}
         self.grow(edges, [root])
         return edges
 
     def grow(self, edges: dict[int, Edge], started: Iterable[int]) -> None:
-        """Add to `edges` (which maps exchanges to the edge to their initiator) all exchanges that redirects
-        and references reach from `started`. Breadth-first, as resources near the root are requested
-        earlier."""
+        """Add the exchanges to which redirects and references lead from the exchanges `started` to `edges`,
+        which maps each exchange to the edge to its initiator."""
+        # Breadth-first, because resources near the root are requested earlier.
         waiting = deque(started)
         while waiting:
             index = waiting.popleft()
@@ -80,8 +80,8 @@ class Graph:
                     waiting.append(target)
 
     def on_other_pages(self, started: Iterable[int]) -> set[int]:
-        """Return the exchanges that belong to other pages of a crawl: `started`, all targets of hyperlinks,
-        and all exchanges that redirects and references reach from these. Empty if `started` is empty."""
+        """Return the exchanges of other pages in a recording of several pages: `started`, the targets of
+        hyperlinks, and all to which these lead. Return an empty set if `started` is empty."""
         found = set(started)
         waiting = deque(found)
         while waiting:
@@ -178,7 +178,7 @@ class Graph:
         return news
 
     def repeats(self, index: int, others: Container[int]) -> bool:
-        """Return True if the exchange is a GET and `others` has a GET of its URL (of another visit)."""
+        """Return True if the exchange is a GET, and one of `others` is a GET of the same URL."""
         exchange = self.exchanges[index]
         return exchange.method == "GET" and any(
             other in others and self.exchanges[other].method == "GET" for other in self.by_url[exchange.url]

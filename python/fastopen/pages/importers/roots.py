@@ -1,4 +1,4 @@
-"""Find the exchanges that a browser navigated to, from the recording or from references between exchanges."""
+"""Find the first exchange of each recorded page, its root, from the recording or from references."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LEAST_REACH: Final = 5
 
 
 def main_document(by_start: Sequence[Exchange], titled: str | None) -> Exchange:
-    """Return the document to which the browser navigated, after redirects. `by_start`: all exchanges in order
-    of start. `titled`: the page's URL, if the HAR gives it as the page's title, as Chrome does. Earlier
-    certificate checks, beacons and requests of the browser's own services are passed over."""
+    """Return the document to which the browser navigated, after redirects. Other early requests, such as
+    certificate checks, are passed over. `by_start` has all exchanges in order of start. `titled` is the
+    page's URL, if a HAR has it as the page's title."""
     first = _first_navigated(by_start, titled)
     ends = [e for e in by_start if chains.head(e) is chains.head(first) and not e.is_redirect]
     documents = [e for e in ends if e.type == "document"]
@@ -72,26 +72,26 @@ def _referrers(exchanges: Sequence[Exchange]) -> Counter[str]:
 
 
 def listed_roots(graph: Graph, pages: Sequence[str]) -> list[int]:
-    """Return the index of the root of each page in `pages`, the page URLs that an archive lists. If redirects
-    led to such a URL, the root is the first redirect. URLs that were not recorded are skipped."""
+    """Return the index of the first exchange of each page whose URL an archive lists (`pages`). This may be
+    a redirect that led to the URL. URLs that were not recorded are skipped."""
     return _heads(graph, [graph.by_url[url][0] for url in dict.fromkeys(pages) if url in graph.by_url])
 
 
 def navigated_or_first(graph: Graph) -> list[int]:
-    """Return the indices of navigations (Sec-Fetch-Dest), or else the index of the first document."""
+    """Return the indices of the pages' first exchanges: navigations, or else only the first document."""
     first = graph.exchanges.index(_first_navigated(graph.exchanges, None))
     return _navigated(graph) or _heads(graph, [first], in_order=True)
 
 
 def navigated_or_widest(graph: Graph) -> list[int]:
-    """Return the indices of navigations, or else of the document that leads to the most exchanges. Used for
-    recordings in which the order of exchanges is unknown."""
+    """Return the indices of navigations, or else only of the document that leads to the most exchanges. This
+    is for recordings in which the order of exchanges is unknown."""
     return _navigated(graph) or _heads(graph, [_by_reach(graph)[0][1]])
 
 
 def wide_documents(graph: Graph) -> list[int]:
-    """Return the indices of the documents that lead to at least five other exchanges and belong to no other
-    page, or else of the document that leads to the most exchanges. Used for mirrors of many pages."""
+    """Return the indices of the documents in a mirror of many pages that are pages, not parts such as frames.
+    These lead to at least five other exchanges. If there is none, return that which leads to the most."""
     by_reach = _by_reach(graph)
     found: list[int] = []
     parts: set[int] = set()

@@ -1,4 +1,4 @@
-"""Build pages from recordings with times: initiators, processing, think times, phases and the network."""
+"""Build pages from recordings with times. Find initiators, think times, and the recorder's network."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +37,8 @@ _EXPLAINED_SHARE: Final = 0.5
 def page_with_times(
     exchanges: Sequence[Exchange], head: HarPage, name: str, source: str, notes: Notes, place: str
 ) -> ImportedPage:
-    """Return the page made of timed exchanges. `head` has the page's facts from its HAR, such as the title.
-    `place` names the file in errors. Raises InputError if there are too many exchanges."""
+    """Return the page that consists of these exchanges with times. `head` has facts from the HAR about the
+    page, such as its title. `place` names the file in errors. Raises InputError if there are too many."""
     check_size(len(exchanges), place)
     ordered, document = in_order(exchanges, head.title, notes)
     finder = InitiatorResolver(ordered, document)
@@ -101,8 +101,8 @@ def page_with_times(
 
 
 def in_order(exchanges: Sequence[Exchange], title: str, notes: Notes) -> tuple[list[Exchange], int]:
-    """Return the exchanges in order of start, except that the root is first, and the index of the main
-    document among them. Exchanges that started before the root get the root's start."""
+    """Return the exchanges in order of start, and the index of the main document among them. The root, the
+    page's first request, is moved to the front. Exchanges that started before it get its start."""
     by_start = sorted(exchanges, key=chains.start_order)
     document = main_document(by_start, urls.cleaned(title))
     root = chains.head(document)

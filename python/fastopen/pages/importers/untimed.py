@@ -1,4 +1,4 @@
-"""Build pages from recordings without times: find roots, the exchanges of each page, and initiators."""
+"""Build pages from recordings that have no times: find the requests of each page, and their initiators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,13 +30,12 @@ def pages_of(
     complete: bool = True,
     find_roots: Callable[[Graph], list[int]] = navigated_or_first,
 ) -> list[ImportedPage]:
-    """Return a page for each URL in `roots` that was recorded, or if there is none, for each root that
-    `find_roots` selects. A page contains its root and all exchanges to which the root leads by redirects and
-    references. `resolve` maps a reference to a URL.
+    """Return the pages of a recording without times, each with the exchanges to which its root leads.
 
-    With `complete`, also add each exchange to which nothing refers: to the page that contains its Referer, or
-    else to the page whose root was recorded last before it. Leave out repeated requests and exchanges of
-    pages that are not returned. Raises InputError if there are no exchanges, or if a page is too large."""
+    A root is the first exchange of a page. `roots` has the roots' URLs. If none of them was recorded,
+    `find_roots` selects the roots. `resolve` maps a reference in a text to a URL. With `complete`, exchanges
+    to which nothing refers are added to the page of their Referer, or else to the page that was recorded last
+    before them. Raises InputError if there are no exchanges, or if a page is too large."""
     if not exchanges:
         raise InputError("has no request that a page could start with", place, "record the page again")
     graph = Graph(exchanges, resolve)
