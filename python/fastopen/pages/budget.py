@@ -1,8 +1,8 @@
 """Limit the cost of reading one input: unpacked bytes, searched text, memory and work.
 
-Small files can unpack to any size. All code that unpacks data or reads whole files subtracts the size from
-the budget before it keeps the result. `load_pages` starts a budget for each input. Work is counted in steps
-instead of time, so that reading an input has the same result on every machine.
+Small files can unpack to any size. `load_pages` starts a budget for each input. All code that unpacks data
+or reads whole files reports this here before it keeps the result. Work is counted in steps instead of time,
+so that reading an input has the same result on every machine.
 """
 
 import sys
@@ -65,8 +65,8 @@ _CURRENT: Final = ContextVar("budget", default=_NO_LIMIT)
 
 @contextmanager
 def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
-    """Limit the cost of reading one input in the `with` block. `place` names the input in errors. A nested
-    block has its own budget."""
+    """Limit the cost of reading one input in the `with` block. `limit` is the number of bytes to which it may
+    unpack. `place` names the input in errors. A nested block has its own budget."""
     token = _CURRENT.set(Budget(limit, place, limit))
     begin_file()
     try:
@@ -76,13 +76,13 @@ def budget_for(place: str, limit: int = MAX_UNPACKED_BYTES) -> Iterator[None]:
 
 
 def begin_file() -> None:
-    """Reset the limits of work and memory, which apply to each file of a folder or list separately."""
+    """Begin to read another file of the input. Its work and memory are limited separately."""
     budget = _CURRENT.get()
     budget.steps, budget.room = budget.limit // _BYTES_A_STEP, budget.limit // _KEPT_SHARE
 
 
 def spend(size: int) -> None:
-    """Subtract `size` from the bytes that may still be unpacked. Raises InputError if too few are left."""
+    """Account for `size` unpacked bytes. Raises InputError if the input unpacks to too many bytes."""
     budget = _CURRENT.get()
     budget.unpacked -= size
     if budget.unpacked < 0:
@@ -95,8 +95,8 @@ def room() -> int:
 
 
 def keep(size: int) -> None:
-    """Subtract `size` from the memory that values of the current file may still take up. Raises InputError if
-    too little is left."""
+    """Account for `size` bytes of memory for values of the current file. Raises InputError if they take up
+    too much."""
     budget = _CURRENT.get()
     budget.room -= size
     if budget.room < 0:
@@ -104,7 +104,7 @@ def keep(size: int) -> None:
 
 
 def work(steps: int = 1) -> None:
-    """Subtract `steps` from the current file's remaining steps. Raises InputError if too few are left."""
+    """Account for `steps` of work on the current file. Raises InputError if it takes too many steps."""
     budget = _CURRENT.get()
     budget.steps -= steps
     if budget.steps < 0:

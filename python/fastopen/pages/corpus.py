@@ -1,4 +1,4 @@
-"""Select pages of a corpus by a condition and at random, using facts from an index or from the files."""
+"""Select pages of a large collection, a corpus, by a condition on facts about them, or at random."""
 
 import csv
 import hashlib
@@ -27,7 +27,7 @@ _HEADER: Final = ",".join(COLUMNS[:3]).encode()
 
 
 class Choice(BaseModel):
-    """A selection of pages: all that meet a condition, or a sample of these pages."""
+    """A selection of pages: all that meet the condition `where`, or a random sample of these pages."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -59,14 +59,14 @@ class Candidate:
     page: ImportedPage | None = field(default=None, compare=False)
 
     def rank(self, seed: int) -> tuple[bytes, str, str]:
-        """Return the sort key for samples: a hash of `seed` and the page's digest, then file and name. The
-        smallest keys form the sample, so a larger sample contains the smaller ones."""
+        """Return the page's sort key for a random sample. The pages with the smallest keys form the sample,
+        so a larger sample with the same seed contains the smaller ones."""
         mixed = hashlib.sha256(f"{seed} {self.facts['digest']}".encode()).digest()
         return (mixed, str(self.facts["file"]), str(self.facts["page"]))
 
 
 def is_index(path: Path) -> bool:
-    """Return True if the file can be read and begins with the header that `fastopen page index` writes."""
+    """Return True if the file is a readable index of pages, as `fastopen page index` writes it."""
     try:
         if not path.is_file():  # reading a pipe may block for ever
             return False
@@ -86,14 +86,13 @@ def load_chosen(
     progress: FileProgress | None = None,
     processes: int | None = None,
 ) -> list[ImportedPage]:
-    """Load the pages that `choice` selects (None: all), in the order of the inputs. Raises InputError. A
-    repeated input is left out with a LeftOutWarning, because statistics of a corpus count each page once.
+    """Load the pages that `choice` selects, in the order of the inputs. Repeated inputs are left out.
 
-    If there is neither a choice nor an index, load all pages, as `load_pages` does. Otherwise an input is an
-    index, a folder with recordings at any depth, or anything else that `load_pages` accepts. A file in a
-    folder is left out with a LeftOutWarning if it cannot be indexed. The file of a chosen page must be
-    readable and unchanged since it was indexed. Otherwise InputError is raised or, with `lenient`, the file
-    is left out with a LeftOutWarning."""
+    Without choice and index, load all pages, as `load_pages` does. Otherwise, an input is an index, a folder
+    with recordings at any depth, or anything else that `load_pages` accepts. Files of folders that cannot be
+    read are left out with a LeftOutWarning. Raises InputError if the file of a chosen page is unreadable or
+    changed after it was indexed. With `lenient`, such a file is also left out with a LeftOutWarning.
+    `processes` is the number of processes that read files, by default one per core."""
     reading: dict[str, Any] = {"lenient": lenient, "max_unpacked": max_unpacked}
     inputs = _once(inputs)
     if choice is None and not any(is_index(Path(one)) for one in inputs):
@@ -156,7 +155,7 @@ def _candidates(
 
 
 def read_index(path: Path) -> Iterator[Candidate]:
-    """Yield a candidate for each row of an index. If a row has a relative path, its file is looked up in the
+    """Yield the facts and file of each page in an index. A file with a relative path is looked up in the
     working directory, then in the folder of the index. Raises InputError."""
     try:
         with path.open(encoding="utf-8", newline="") as text:

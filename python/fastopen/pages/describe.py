@@ -18,12 +18,11 @@ _suffixes: Final = cache(PublicSuffixList)
 
 
 def summary(page: Page) -> dict[str, Any]:
-    """Return the facts of `page` as JSON values.
+    """Return facts about the page as JSON values, such as its numbers of requests, hosts and bytes.
 
-    Times are in microseconds. Bytes up and down include headers. `connections` is the largest number of
-    connections that a browser may open: six to each origin, but no more than there are requests to the
-    origin. TCP Fast Open may save a round trip on each connection. `depth` is the number of resources on the
-    longest chain of initiators, including the document. `processing_us_longest_chain` is the largest sum of
+    `bytes_up` and `bytes_down` include headers. `connections` is the largest number of connections that a
+    browser may open, on each of which TCP Fast Open may save a round trip. `depth` is the number of resources
+    on the longest chain of initiators, with the document. `processing_us_longest_chain` is the largest sum of
     client processing on any chain."""
     resources = page.resources
     depths, chains = _chains(page)
@@ -89,14 +88,14 @@ def _by_host(page: Page) -> list[dict[str, Any]]:
 
 def registrable_domain(host: str) -> str:
     """Return a host's registrable domain, such as `bbc.co.uk` for `news.bbc.co.uk`. A host without a
-    registrable domain, such as an IP address, is returned unchanged. publicsuffixlist has its own copy of the
-    Public Suffix List, so no network is needed."""
+    registrable domain, such as an IP address, is returned unchanged."""
+    # publicsuffixlist has its own copy of the Public Suffix List, so no network is needed.
     return host if urls.is_address(host) else _suffixes().privatesuffix(host) or host
 
 
 def third_parties(page: Page) -> dict[str, int]:
-    """Map each registrable domain, except the root resource's, to its number of requests, the largest number
-    first. A second domain of the same site, such as a domain for images, counts as a third party."""
+    """Map each third party's registrable domain to its number of requests, the largest number first. All
+    domains except that of the page's first resource count as third parties, even if the site owns them."""
     domains = [registrable_domain(resource.host) for resource in page.resources]
     return _counted(domain for domain in domains if domain != domains[0])
 

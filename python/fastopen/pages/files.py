@@ -35,17 +35,18 @@ def silent(done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, number: int, parts: int) -> Progress:
-    """Return a callback that reports the progress of input `number` (from 0) as progress through all `parts`
-    inputs. All inputs are assumed to be of the same size."""
+    """Return a callback for the progress of one of several inputs, which reports it to `progress` as that of
+    all `parts` inputs. `number` is the input's index. Inputs are assumed to be of the same size."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 
 class TextFile(Closing):
-    """The text of a file, read piece by piece. A context manager.
+    """The text of a file, which may be compressed with gzip, read piece by piece. A context manager.
 
     Raises InputError if the file cannot be read or is damaged gzip. With `lenient`, the text of a damaged
-    gzip file ends at the damage; InputError is raised only if no data precedes the damage. Bytes that cannot
-    be decoded become U+FFFD: recordings contain bodies of any encoding, and such a body may not be needed."""
+    gzip file ends at the damage, and InputError is raised only if there is no text before it."""
+
+    # Bytes that cannot be decoded become U+FFFD: recordings contain bodies of any encoding.
 
     def __init__(self, path: Path, *, lenient: bool = False, progress: Progress = silent) -> None:
         self._path = path
@@ -137,7 +138,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def unpacked_start(data: bytes, most: int = 0) -> bytes:
-    """Unpack `data`, the start of a gzip file, to at most `most` bytes (0: all); empty if it is not gzip."""
+    """Unpack the start of a gzip file to at most `most` bytes; 0 means all. Empty if it is not gzip."""
     try:
         return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(data, most)
     except zlib.error:
@@ -145,8 +146,8 @@ def unpacked_start(data: bytes, most: int = 0) -> bytes:
 
 
 def stem_of(place: str, suffixes: tuple[str, ...]) -> str:
-    """Return the name of the page in the file or folder `place`: its name without those of `suffixes` that it
-    ends with, or `page` if nothing printable is left."""
+    """Derive a page's name from the name of its file or folder, by removing the suffixes. Return `page` if
+    nothing printable is left."""
     name = PurePath(place).name
     for suffix in suffixes:
         if name.lower().endswith(suffix) and len(name) > len(suffix):

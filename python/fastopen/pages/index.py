@@ -1,4 +1,4 @@
-"""Index a corpus: collect facts about every page of many files, in several processes."""
+"""Index a large collection of pages, a corpus: collect facts about each page, in several processes."""
 
 import os
 import signal
@@ -57,8 +57,8 @@ def _raise(error: OSError) -> None:
 def index_pages(
     files: Iterable[Path], *, lenient: bool, max_unpacked: int, processes: int
 ) -> Iterator[IndexedFile]:
-    """Read files in `processes` processes (1: in the current process), with options of `load_pages`. Yield
-    the results in the order of the files. Raises MachineError if a process dies."""
+    """Read the pages in each file, and yield facts about them, in the order of the files. `processes` is the
+    number of processes that read. Other options: see `load_pages`. Raises MachineError if a process dies."""
     if processes == 1:  # starting another process takes longer than reading a few files
         yield from (index_file(file, lenient, max_unpacked) for file in files)
         return

@@ -57,12 +57,11 @@ def load_pages(
 ) -> list[ImportedPage]:
     """Return all pages that the arguments name, in the order of the arguments. Raises InputError.
 
-    An argument is a file or folder, whose content decides its format; a URL to look up; or a packaged page's
-    name. A URL is looked up in the folder of its list, if it is from a list, then in the folders of
-    `library`, then among the packaged pages. Each argument may unpack to `max_unpacked` bytes. `progress` is
-    called with the current argument, the amount read so far, and the amount to read in total. With `lenient`,
-    damaged entries and records of files are left out. Files of folders and URLs of lists that have no
-    readable page are then left out with a LeftOutWarning."""
+    Each of `paths` is a file or folder in any supported format, a URL, or the name of a packaged page. URLs
+    are looked up in the folders of `library`, then among the packaged pages. URLs in a list are first looked
+    up in the list's folder. Each argument may unpack to `max_unpacked` bytes. `progress` is called with the
+    argument, the amount read so far, and the amount to read in total. With `lenient`, damaged parts of files
+    are left out. Unreadable files of folders and URLs of lists are then left out with a LeftOutWarning."""
     found: list[ImportedPage] = []
     paths = list(paths)
     raise_all([error for path in paths if (error := missing(path)) is not None])
@@ -74,7 +73,7 @@ def load_pages(
 
 
 def missing(argument: Path | str) -> InputError | None:
-    """Return an error if an argument of `load_pages` names no file, URL or packaged page; otherwise None."""
+    """Return an error if the argument names no file, URL or packaged page to load. Otherwise return None."""
     name, packaged = str(argument), packaged_pages()
     url = urls.scheme_of(name) in urls.DEFAULT_PORTS and "://" in name
     with suppress(OSError, ValueError):  # raised for names that no file can have
@@ -85,7 +84,7 @@ def missing(argument: Path | str) -> InputError | None:
 
 
 def damage_notes(page: Page) -> list[str]:
-    """Return the page's notes about damaged parts of its file, which an import with `lenient` skips."""
+    """Return those of the page's notes that say which damaged parts of its file were left out."""
     beginnings = tuple(SENTENCES[key].partition("{n}")[0] for key in DAMAGE)
     return [note for note in page.notes if note.startswith(beginnings)]
 
@@ -214,9 +213,9 @@ def _all_missing(
 
 
 def entries_of_list(text: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (URL, place) for each line of a `.pages` list, except blank lines and comments (#). After a URL
-    with a scheme, the rest of the line is ignored, because lists for sitespeed.io have the page's name
-    there."""
+    """Yield each URL of a `.pages` list, with its place (file and line) for errors. Blank lines and comments
+    (#) are skipped."""
+    # After a URL with a scheme, the rest of the line is ignored: lists for sitespeed.io have a name there.
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         budget.work(budget.LINE_STEPS)
         if line.strip() and not line.strip().startswith("#"):
@@ -238,7 +237,8 @@ class Library:
         self._files = self._walk()
 
     def find(self, url: str, place: str) -> ImportedPage:
-        """Return the page of this URL. Raises InputError with `place` and similar URLs if no page has it."""
+        """Return the page of this URL. If no page has it, raise InputError, which suggests similar URLs.
+        `place` says in the error where the URL is from."""
         keys = _keys(url)
         if not keys:
             raise InputError(f"{url!r} is not an http or https URL", place, "write https://HOST/")

@@ -205,15 +205,15 @@ class Page(BaseModel):
 
     @property
     def explanation(self) -> Explanation:
-        """Return the current server think times and `initiator_at_bytes` of the page's resources."""
+        """Return the explanation of the recorded times that the page's resources have now."""
         return Explanation(
             server_think_us=tuple(one.server_think_us for one in self.resources),
             initiator_at_bytes=tuple(one.initiator_at_bytes for one in self.resources),
         )
 
     def explained(self, explanation: Explanation) -> Page:
-        """Return a copy of the page with the server think times and `initiator_at_bytes` of `explanation`,
-        and with an empty `explanations`."""
+        """Return a copy of the page whose resources have the server think times and `initiator_at_bytes` of
+        `explanation`. The copy has no other explanations."""
         changed = zip(
             self.resources, explanation.server_think_us, explanation.initiator_at_bytes, strict=True
         )
@@ -240,9 +240,9 @@ class Page(BaseModel):
         return sum(r.wire_bytes for r in self.resources)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the page's JSON (sorted keys, no spaces), without offsets of bodies in a
-        job's file. Keys of later versions are left out at their defaults, so that older pages keep their
-        digests."""
+        """Return a SHA-256 that identifies the page's content. It is the same in later versions of fastopen,
+        and does not depend on `body_offset` and `head_offset`."""
+        # Keys of later versions are left out at their defaults, so that older pages keep their digests.
         data = self.model_dump(
             mode="json", exclude={"resources": {"__all__": {"body_offset", "head_offset"}}}
         )
@@ -299,8 +299,8 @@ def _problems(resources: tuple[Resource, ...], index: int, resource: Resource) -
 def page_of_hosts(
     name: str, source: str, hosts: Iterable[str], kind: ResourceType, body_bytes: int = 0
 ) -> Page:
-    """Return a page with one http resource on each host: a document on the first host, and on all other hosts
-    resources of type `kind`, which the document requests."""
+    """Return a made-up page with one http resource on each host. The first host serves a document, which
+    requests a resource of type `kind` from each other host."""
     resources = tuple(
         Resource(
             url=f"http://{host}/",

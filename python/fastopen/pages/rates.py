@@ -1,4 +1,4 @@
-"""Estimate the rate of the recorder's access link: the highest rate in a short window, if it is sustained."""
+"""Estimate the rate of the access link over which a page was recorded, from the times of its responses."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -28,8 +28,8 @@ def slow_start_rounds(size: float, window_segments: int = WINDOW_SEGMENTS) -> in
 
 
 def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WINDOW_MS) -> int | None:
-    """Estimate the rate of the recorder's downlink, in bit/s: the highest rate of arrivals in any window.
-    None if the rate is not sustained (SUSTAINED_WINDOWS), or if nothing arrived."""
+    """Estimate the rate of the recorder's downlink, in bit/s: the highest rate at which responses arrived in
+    any period of `window_ms`. None if a longer period does not confirm it, or if nothing arrived."""
     highest = achieved_bit_per_s(exchanges, window_ms)
     sustained = achieved_bit_per_s(exchanges, window_ms * SUSTAINED_WINDOWS)
     if highest is None or sustained is None or sustained < SUSTAINED_SHARE * highest:
@@ -38,8 +38,8 @@ def link_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float = WIN
 
 
 def achieved_bit_per_s(exchanges: Sequence[RecordedExchange], window_ms: float) -> int | None:
-    """Return the highest rate of arrivals in any window, in bit/s; None if nothing arrived. The link's rate
-    is at least as high. Each response is assumed to arrive evenly between its first and its last byte."""
+    """Return the highest rate at which responses arrived in any period of `window_ms`, in bit/s. None if
+    nothing arrived. Each response is assumed to arrive evenly between its first and its last byte."""
     arrivals = [(x.first_byte, max(x.end, x.first_byte), x.received_bytes) for x in exchanges]
     # A response is a step if it came at once. Otherwise it is a ramp: its slope in bytes per ms is added at
     # its first byte and subtracted at its end.

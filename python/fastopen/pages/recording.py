@@ -40,7 +40,7 @@ class RecordedExchange:
 
     @property
     def stalled(self) -> float:
-        """Return the time from `asked` to `sent` in ms, without lookup and handshakes; never negative."""
+        """Return the time in ms that the request waited for a connection, without lookup and handshakes."""
         return max(0.0, self.sent - self.asked - self.lookup - self.tcp - self.tls)
 
 

@@ -30,7 +30,8 @@ def _format(name: str) -> Any:
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a file, without damaged parts if `lenient`; None for formats not in FILES (HAR)."""
+    """Return the pages of a recording in a file. None if FILES lacks its format, as for HARs and page files.
+    With `lenient`, damaged parts are left out. Otherwise they raise InputError."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:
@@ -41,7 +42,7 @@ def import_file(
 
 
 def import_folder(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a folder, without damaged parts if `lenient`. NoPageError: no format fits."""
+    """Return the pages of a recording in a folder. Raises NoPageError if it has no known format."""
     try:
         for known in map(_format, FOLDERS):
             if known.holds(folder):

@@ -17,8 +17,8 @@ _DIRECTIVE: Final = re.compile(r'([a-z-]+)\s*(?:=\s*"?([^",]*)"?)?')
 
 
 class Freshness(NamedTuple):
-    """The seconds for which a cache may use a response after its arrival (0: not at all; None: not known),
-    and whether a client can revalidate the response."""
+    """The seconds for which a cache may use a response after its arrival; None if they are not known.
+    `validator` is True if a client can revalidate the response, for example by its ETag."""
 
     fresh_s: int | None = None
     validator: bool = False
@@ -30,8 +30,9 @@ UNKNOWN_FRESHNESS: Final = Freshness()
 def freshness_of(
     method: str, status: int, headers: Sequence[tuple[str, str]], at_ms: float | None
 ) -> Freshness:
-    """Return the freshness of a response that arrived at `at_ms` (ms since 1970; None: not known). Names in
-    `headers` are in lower case. Returns UNKNOWN_FRESHNESS without headers, or if the method is not GET."""
+    """Return how long a cache may use a response with these headers, whose names must be in lower case.
+    `at_ms` is its arrival in ms since 1970, or None if this is unknown. Return UNKNOWN_FRESHNESS if there are
+    no headers, or if the method is not GET."""
     if not headers or method != "GET":
         return UNKNOWN_FRESHNESS
     text = ",".join(value for name, value in headers if name == "cache-control").lower()

@@ -49,8 +49,8 @@ def size(value: object) -> int | None:
 
 
 def lowered(pairs: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
-    """Return (name in lower case, value) of each header field except pseudo-headers. Chrome joins fields of
-    the same name (Set-Cookie) with line feeds; such values are split into separate fields."""
+    """Return the header fields with names in lower case, and without pseudo-headers such as `:status`."""
+    # Chrome joins fields of the same name (Set-Cookie) with line feeds.
     found: list[tuple[str, str]] = []
     for name, content in pairs:
         if not isinstance(name, str) or not name or name.startswith(":"):

@@ -1,4 +1,4 @@
-"""Find the initiators of exchanges with times: from the recording, URLs in texts, or types and times."""
+"""Find the initiators of recorded requests from the recording, from URLs in texts, or from their times."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict
@@ -26,7 +26,7 @@ _DIRECT_SEARCHES: Final = 10_000
 
 
 class InitiatorResolver:
-    """Finds the initiator of each exchange of a page. The exchanges are in order of start, the root first."""
+    """Finds the initiator of each exchange of a page: the resource that made the browser request it."""
 
     def __init__(self, entries: Sequence[Exchange], document: int) -> None:
         """Prepare a search. `document` is the index of the main document: 0, or that of the document to which
@@ -46,8 +46,9 @@ class InitiatorResolver:
         self._held = 0
 
     def find_all(self, notes: Notes) -> tuple[list[tuple[int | None, str]], Initiators]:
-        """Return, for each exchange, the initiator's index (None for the root) and its evidence, a key of
-        notes.SENTENCES; and for all exchanges `recorded`, `inferred` or `mixed`. Adds counts to `notes`."""
+        """Return a list and the source of all initiators: `recorded`, `inferred` or `mixed`. The list has the
+        initiator's index and the evidence for it, a key of notes.SENTENCES, for each exchange. The index is
+        None for the root. Adds counts to `notes`."""
         found: list[tuple[int | None, str]] = []
         for index, entry in enumerate(self._entries):
             frame = self._frame_of(index)
@@ -169,7 +170,7 @@ class InitiatorResolver:
 
 
 class TextIndex:
-    """Searches the texts of entries for the URLs of other entries. The entries must be in order of start."""
+    """Searches response texts for the URLs of other requests. The entries must be in order of start."""
 
     def __init__(self, entries: Sequence[Exchange]) -> None:
         self._entries = entries
@@ -178,9 +179,9 @@ class TextIndex:
         self._text = lru_cache(maxsize=_TEXTS_IN_MEMORY)(self._read)
 
     def naming(self, index: int) -> tuple[int, float] | None:
-        """Find a text that contains the URL of an entry: the text that arrived last before the entry started,
-        or else the first text that was arriving then. Return the index of the text's entry, and the fraction
-        of the text after which the URL ends; None if no text contains the URL."""
+        """Find the text from which the browser knew the URL of the entry at `index`. Return the index of the
+        text's entry, and the fraction of the text after which the URL ends. None if no text has the URL."""
+        # Prefer the text that arrived last before the entry started, then the first that was arriving then.
         entry = self._entries[index]
         self._searches += len(self._owners)
         owners = self._owners if self._searches < _DIRECT_SEARCHES else self._owners_of[index]

@@ -1,4 +1,4 @@
-"""Find the types of resources, from the recording or from headers, MIME type and file name."""
+"""Find the types of resources, such as `image`, from the recording or from headers, MIME types and URLs."""
 
 import re
 from typing import Final
@@ -63,16 +63,16 @@ _ESSENCE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
 def mime_of(declared: str, got: Pairs) -> str:
-    """Return the MIME type `declared`, or else the Content-Type in the response headers `got`. Ignore invalid
-    types; the default is application/octet-stream."""
+    """Return the MIME type that the recording declares for a response, or else that in the response headers
+    `got`. Invalid types are ignored. The default is application/octet-stream."""
     listed = coerce.header(got, "content-type") or ""
     valid = (mime for mime in (declared, listed) if _TOKEN.match(mime) and _ESSENCE.match(essence(mime)))
     return next(valid, "application/octet-stream")
 
 
 def type_of(url: str, mime: str, sent: Pairs = (), recorded: str | None = None) -> ResourceType:
-    """Return the type of a resource: that of `recorded` (a key of RECORDED), or else the type that the
-    request headers `sent`, the MIME type and the URL imply."""
+    """Return the type of a resource, such as `image`. `recorded` is the recorder's name for it. If this is
+    None, derive the type from the request headers `sent`, the MIME type and the URL."""
     if recorded is not None:
         return RECORDED[recorded]
     destination = destination_of(sent)
@@ -99,9 +99,9 @@ def _first_match(patterns: _Patterns, text: str) -> ResourceType | None:
 def delays_load_event(
     of_type: ResourceType, method: str = "GET", sent: Pairs = (), recorded: str | None = None
 ) -> bool:
-    """Return True if an element or a frame made the request. The load event waits only for such requests
-    (HTML, "delay the load event"), not for XMLHttpRequest, fetch(), beacons and the browser's own requests.
-    `of_type` is the result of `type_of`."""
+    """Return True if a page's load event waits for this request, because an element or a frame made it. The
+    load event does not wait for fetch(), beacons and the browser's own requests. `sent` has the request's
+    headers. `of_type` and `recorded` are as in `type_of`."""
     if recorded is not None:
         return of_type not in ("xhr", "other")
     destination = destination_of(sent)

@@ -45,9 +45,9 @@ def http_exchange(
     lost_body_bytes: int | None = None,
     http: HttpVersion | None = None,
 ) -> Exchange | None:
-    """Return an HTTP request and response as an Exchange; None, with the reason counted in `notes`, if a page
-    cannot contain it (such as robots.txt). `sent` and `got` are the request's and the response's headers.
-    `body` has no chunked framing; `lost_body_bytes` is the length of a body that the archive lacks."""
+    """Return an HTTP request and its response as an Exchange. Return None, and count the reason in `notes`,
+    if a page cannot contain it, such as robots.txt. `sent` and `got` are the headers of request and response.
+    `body` has no chunked framing. `lost_body_bytes` is the length of a body that the archive lacks."""
     url = urls.cleaned(raw_url)
     method = method.upper()
     if url is None or method not in _METHODS:

@@ -49,20 +49,20 @@ _SCRIPT: Final = re.compile(
 
 
 def holds(folder: Path) -> bool:
-    """Return True if the folder contains a folder named like a host, or an `index.htm*` file."""
+    """Return True if the folder may be a mirror: it has a folder named like a host or an `index.htm*`."""
     documents = (p for p in folder.iterdir() if p.is_file() and p.name.lower().startswith("index.htm"))
     return any(_host_folders(folder, folder.resolve())) or any(documents)
 
 
 def import_pages(folder: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a mirror: each document that leads to at least five other files and belongs to no
-    other page. If there is none, the document that leads to most files is the page. Raises InputError."""
+    """Return the pages of a mirror: the documents that lead to at least five other files, except parts of
+    other pages. If there is none, return the document that leads to most files. Raises InputError."""
     return _pages(_read(folder, lenient, progress), folder, ())
 
 
 def finder(folder: Path, *, lenient: bool = False) -> Callable[[str], ImportedPage | None]:
-    """Read a mirror, and return a function that maps a URL to its page, or to None if the mirror lacks it.
-    Raises InputError."""
+    """Read a mirror, and return a function that finds the page of a URL in it. The function returns None if
+    the mirror lacks the URL. Raises InputError."""
     mirror = _read(folder, lenient, silent)
 
     def find(url: str) -> ImportedPage | None:

@@ -80,7 +80,7 @@ DAMAGE: Final = ("broken", "broken_records", "cut", "cut_record")
 
 
 class Notes(Counter[str]):
-    """Counts of facts that an importer left out, guessed or found odd. The keys are those of SENTENCES."""
+    """Counts of facts that an importer left out, guessed or found odd, by the keys of SENTENCES."""
 
     def add(self, key: str, count: int = 1) -> None:
         assert key in SENTENCES, key

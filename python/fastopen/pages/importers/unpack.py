@@ -15,9 +15,9 @@ _DAMAGE: Final = (zlib.error, brotli.error, zstandard.ZstdError)
 
 
 def unpacked(body: bytes, codings: str) -> bytes | None:
-    """Return `body` without the codings that Content-Encoding lists; None if it cannot be decoded. If the
-    body was cut short, return the part before the cut. Text that is not coded is returned unchanged, because
-    some archivers unpack bodies but keep the header."""
+    """Undo the `codings`, such as `gzip`, that Content-Encoding lists for a body. Return None if it cannot be
+    decoded. If the body was cut short, return the part before the cut. Return text that is not coded
+    unchanged, because some archivers unpack bodies but keep the header."""
     for coding in reversed([name.strip().lower() for name in codings.split(",") if name.strip()]):
         if coding == "identity":
             continue
@@ -34,8 +34,8 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body with these first bytes has the last coding in Content-Encoding, and was not
-    unpacked by the archiver. A coding that fastopen cannot decode counts as present."""
+    """Return True if a body, of which `body` has the first bytes, is coded as its Content-Encoding says.
+    Return False if the archiver unpacked it. A coding that fastopen cannot decode counts as present."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
     if decode is None or not body:

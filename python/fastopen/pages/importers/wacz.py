@@ -41,8 +41,9 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of the HAR in the ZIP if `fastopen record` wrote it, or if it has one HAR and no WARC.
-    Otherwise return the pages in its page list, or else pages found from the exchanges. Raises InputError."""
+    """Return the pages of a WACZ, or of a HAR in a ZIP. A HAR that `fastopen record` added to a WACZ is
+    preferred, because it has times. Otherwise, the WACZ's page list is used if it has one. Raises InputError.
+    """
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:

@@ -19,12 +19,11 @@ _SHORTEST: Final = 12
 
 
 def find_reference(text: bytes, url: str, base: str) -> int | None:
-    """Return the offset in bytes at which `url` ends in the text of the resource at `base`; None if the text
-    does not contain the URL, or if the search budget is used up.
+    """Search the text of the resource at `base` for `url`, and return the offset in bytes at which it ends.
+    Return None if the text does not contain the URL, or if the search budget is used up.
 
-    These spellings are tried in order: the URL without its scheme; without scheme and the parts that change
-    from load to load (queries, and advertisers' parameters after `;`); path and query, because scripts
-    assemble host names; the path without changing parts; the path relative to `base`."""
+    The text may contain the URL without its scheme, its host or its query, relative to `base`, or escaped."""
+    # Queries, and advertisers' parameters after `;`, change from load to load. Scripts assemble host names.
     last = _in_every_spelling(url)
     if last is not None and last not in text:
         return None
@@ -76,8 +75,9 @@ _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class UrlIndex:
-    """An index of URLs, which finds the URLs that a text may contain in any spelling. The key of a URL is the
-    longest word in the last segment of its path, which every spelling contains."""
+    """An index that quickly finds which of many URLs a text may contain in any spelling."""
+
+    # The key of a URL is the longest word in the last segment of its path, which every spelling contains.
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._with_word: defaultdict[bytes, list[int]] = defaultdict(list)

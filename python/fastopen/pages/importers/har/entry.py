@@ -47,9 +47,9 @@ def read_entry(
     notes: Notes,
     writer: Writer = UNKNOWN,
 ) -> Exchange | None:
-    """Return the exchange of a HAR entry; None, with the reason counted in `notes`, if a load cannot repeat
-    it. `order` is its index. An entry without a start time gets `previous` (the start of the entry before),
-    or else `page_start`. Raises InputError if the request, URL or response is missing or invalid."""
+    """Return the exchange of a HAR entry. Return None, and count the reason in `notes`, if a page load cannot
+    repeat it. `order` is the entry's index. An entry without a start time gets `previous`, the start of the
+    entry before it, or else `page_start`. Raises InputError if request, URL or response is unusable."""
     parts = _parts(raw, place)
     raw = parts.entry
     status = int(coerce.number(parts.response.get("status")) or 0)
@@ -274,11 +274,10 @@ def _recorded_body(content: StoredBody | None, mime: str, body_bytes: int) -> St
 
 
 def answered_locally(parts: Parts, times: Times, timed: bool) -> str | None:
-    """Return the way (a key of notes.SENTENCES) in which the browser answered a request without the network;
-    None if the network carried the request. `timed`: see `_is_cached`.
-
-    For a request that HSTS upgrades to https, Chrome writes an internal redirect, and marks it with a header
-    and with the phrase of its status."""
+    """Return the key of notes.SENTENCES, such as `cached`, if the browser answered a request without the
+    network. Return None if the network carried it. `timed` is True if the file has network times."""
+    # For a request that HSTS upgrades to https, Chrome writes an internal redirect. It marks it with a header
+    # and with the phrase of its status.
     response = parts.response
     if is_redirect(int(coerce.number(response.get("status")) or 0)):
         own_phrase = coerce.text(response.get("statusText")) == "Internal Redirect"
@@ -323,9 +322,10 @@ def _is_cached(parts: Parts, times: Times, timed: bool) -> bool:
 
 
 def initiator_urls(raw: Mapping[str, Any]) -> list[str]:
-    """Return the URLs that an entry names as initiator; for a script, the whole call stack, nearest first.
-    Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
-    `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`."""
+    """Return the URLs that a HAR entry names as initiator. For a script, these are the URLs of its call
+    stack, the nearest call first."""
+    # Chrome writes an object into `_initiator`. chrome-har writes this object as a string into
+    # `_initiator_detail`. WebPageTest and chrome-har write a URL into `_initiator`.
     found: list[str] = []
     for key in ("_initiator", "_initiator_detail"):
         value = raw.get(key)

@@ -1,4 +1,4 @@
-"""Reduce HAR entries to the parts that pages need: move bodies to a store, and share equal headers."""
+"""Reduce the memory of HAR entries: drop what pages do not need, move bodies to a store, share headers."""
 
 import binascii
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _DROPPED: Final = frozenset(["cache", "cookies", "queryString", "comment"])
 
 
 class Headers(list[tuple[str, str]]):
-    """Header fields as returned by `coerce.lowered`. `binary` is True if they had HTTP/2 pseudo-headers."""
+    """Header fields with names in lower case. `binary` is True if HTTP/2 pseudo-headers were among them."""
 
     binary = False
 
@@ -68,7 +68,7 @@ class BodyStripper:
 
 
 class Parts:
-    """Request, response, headers, body and timings of a HAR entry. A missing or invalid part is empty."""
+    """The parts of a HAR entry, such as request and response. A missing or invalid part is empty."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.entry = raw

@@ -41,8 +41,8 @@ _EXPORT: Final = "export it again, as HAR with content"
 def read_har(
     read: Callable[[int], str], place: str, *, lenient: bool = False
 ) -> list[ImportedPage] | dict[str, Any]:
-    """Read JSON, and return the pages if it is a HAR, or else the object, such as a page file. `read(size)`
-    returns the next characters of the text. Raises InputError."""
+    """Return the pages of a HAR. If the text is other JSON, such as a page file, return its object instead.
+    `read(size)` returns the next characters of the text, and `place` names the file. Raises InputError."""
     notes = Notes()
     found = read_json(Scanner(read, place), place, BodyStripper(), notes, lenient=lenient)
     if isinstance(found, dict) and "log" not in found:
@@ -53,8 +53,8 @@ def read_har(
 
 
 def pages_of_log(data: object, place: str, notes: Notes, *, lenient: bool) -> list[ImportedPage]:
-    """Return the pages of a decoded HAR whose entries a BodyStripper has reduced. `notes`: counts of faults
-    met while reading the file. With `lenient`, invalid entries are skipped. Raises InputError."""
+    """Return the pages of a decoded HAR. A BodyStripper must have replaced its entries. `notes` has counts of
+    faults in the file. With `lenient`, invalid entries are skipped. Raises InputError."""
     log = data.get("log") if isinstance(data, dict) else None
     if not isinstance(log, dict):
         raise InputError("not a HAR: it has no log object", place, _EXPORT)

@@ -33,8 +33,8 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(parts: Parts, url: str, method: str, status: int, notes: Notes) -> Sizes:
-    """Return the header and body sizes of a HAR entry. Counts in `notes` the sizes that are guessed, taken
-    from Content-Length, or (for headers of HTTP/2 and HTTP/3) measured as HTTP/1.1 text."""
+    """Return the header and body sizes of a HAR entry. The sizes that the entry does not have are guessed or
+    derived from others, and counted in `notes`."""
     request, response = parts.request, parts.response
     versions = (parts.entry.get("_protocol"), request.get("httpVersion"), response.get("httpVersion"))
     binary = parts.sent.binary or parts.got.binary

@@ -223,8 +223,8 @@ def _charged(scanner: Scanner, document: dict[str, Any]) -> Callable[[Any], Any]
 def read_json(
     scanner: Scanner, place: str, strip: Callable[[object], object], notes: Notes, *, lenient: bool
 ) -> Any:
-    """Return the parsed JSON document. If it is a HAR, each entry is replaced by the result of `strip`. With
-    `lenient`, damaged entries and a damaged end are skipped, and counted in `notes`. Raises InputError."""
+    """Return the parsed JSON document. In a HAR, each entry is replaced by the result of `strip`, to save
+    memory. With `lenient`, damaged parts are skipped, and counted in `notes`. Raises InputError."""
     if scanner.peek() != "{":
         found = scanner.value()
         scanner.end()
