@@ -11,8 +11,8 @@ Value = str | float | bool | None
 
 @dataclass(frozen=True)
 class Entry:
-    """The content of a cell. `tone` sets its colour: `good` marks a certain improvement, such as a shorter
-    page load time, and `bad` a certain deterioration."""
+    """The content of one cell of a table. `tone` sets its colour: `good` marks a certain improvement, such as
+    a shorter page load time, and `bad` a certain deterioration."""
 
     text: str
     tone: Tone = ""
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind`: row names (key), values of a varied setting (factor), figures or words."""
+    """A column of a table. `kind` says what it has: names of rows, values of a setting, figures or words."""
 
     header: str
     """The header. Its line breaks are only kept in terminals."""
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def is_head(self) -> bool:
-        """Return True for keys and factors, which together identify a row."""
+        """Return True if the column helps to identify a row: by the row's name or the value of a setting."""
         return self.kind in ("key", "factor")
 
 
@@ -71,7 +71,7 @@ class Grid:
     """True if consecutive rows with the same first entry form a group."""
 
     def answer_first(self) -> "Grid":
-        """Return the table with its `answer` columns moved right after the keys and factors."""
+        """Return the table with its `answer` columns moved right after the columns that identify rows."""
         ranks = [0 if column.is_head else 1 if column.answer else 2 for column in self.columns]
         return self.picked(sorted(range(len(ranks)), key=ranks.__getitem__))
 
@@ -81,8 +81,8 @@ class Grid:
         return replace(self, columns=tuple(self.columns[number] for number in numbers), rows=tuple(rows))
 
     def hoist_common_factors(self) -> "Grid":
-        """Return the table without columns of factors (settings) whose value is the same in all rows. The
-        subtitle lists these factors. At least one column of keys or factors stays."""
+        """Return the table without columns of settings that have the same value in all rows. The subtitle
+        lists these settings. At least one column that identifies rows stays."""
         heads = [number for number, column in enumerate(self.columns) if column.is_head]
         common = [
             number

@@ -33,8 +33,8 @@ def is_too_much(text: str | bytes) -> bool:
 
 
 def estimated_bytes(text: str | bytes) -> int:
-    """Estimate the memory of a JSON text after decoding, without the characters of its strings. The estimate
-    is usually twice the true size, or more for many booleans, small numbers or empty strings."""
+    """Estimate the bytes of memory that a JSON text takes up after decoding, without the characters of its
+    strings. The estimate is usually twice the true size, and sometimes more."""
     most = _estimate(text)
     if most <= MAX_BYTES:
         return most

@@ -21,7 +21,7 @@ SHOWN_LINES: Final = 3
 
 
 class StepFailedError(Exception):
-    """Raised by `run` and `pipe` if a program fails. Its output is in the log that their caller opened."""
+    """Raised by `run` and `pipe` if a program fails. Its output is in the log that was passed to them."""
 
     def __init__(self, program: str | Path) -> None:
         super().__init__(str(program))
@@ -35,8 +35,9 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def errors_in(log: Path) -> str:
-    """Return the most telling lines of a build's log: the compiler's errors, else other errors, else the last
-    lines. Errors of make, such as "Error 2" for each folder, explain less than the compiler's."""
+    """Return the lines of a build's log that best explain its failure: the compiler's errors, or else other
+    errors, or else the last lines."""
+    # Errors of make, such as "Error 2" for each folder, explain less than the compiler's.
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     compilers = [line for line in lines if ": error: " in line][:SHOWN_LINES]
     telling = [line for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
@@ -85,8 +86,8 @@ def running(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program whose stderr goes to `log`. After the block, wait for the program; if the block fails,
-    kill the program's process group."""
+    """Run a program during the `with` block. Its stderr goes to `log`. At the end of the block, wait for the
+    program. If the block raises an error, kill the program and its child processes instead."""
     process = None
     try:
         with interrupts_held_back():

@@ -19,15 +19,15 @@ Items = Annotated[list[Item], FailFast()]
 
 
 def conflict(message: str, remedy: str, *keys: str) -> PydanticCustomError:
-    """Return an error for a validator to raise if the settings with these keys exclude each other. `message`
+    """Return the error that a pydantic validator raises if the settings `keys` exclude each other. `message`
     and `remedy` name settings by their options, such as `--http=1.1/2`."""
     context = {"message": message, "remedy": remedy, "keys": keys}
     return PydanticCustomError("conflict", "{message}: {remedy}", context)
 
 
 def input_error(error: ValidationError, place: str) -> InputError:
-    """Return an error that lists at most MOST_SHOWN problems of `error`, each on its own line with its place
-    in the file or option `place`."""
+    """Return an error that lists the first problems of `error`, each on its own line. `place` is the file or
+    option that was validated."""
     problems = input_errors(error, place)
     if len(problems) == 1:
         return problems[0]
@@ -37,7 +37,7 @@ def input_error(error: ValidationError, place: str) -> InputError:
 
 
 def input_errors(error: ValidationError, place: str) -> list[InputError]:
-    """Return an InputError for each problem of `error`. `place` is the file or option."""
+    """Return an InputError for each problem of `error`. `place` is the file or option that was validated."""
     problems = problems_of(error)
     # If an item of a tuple is invalid, pydantic also reports that the tuple is too short.
     own = [one for one in problems if one["type"] != "too_short" or not one["input"]]
@@ -45,7 +45,7 @@ def input_errors(error: ValidationError, place: str) -> list[InputError]:
 
 
 def problems_of(error: ValidationError) -> list[Any]:
-    """Return pydantic's list of errors, or one error with their number if there are more than MOST_LISTED."""
+    """Return the list of errors in pydantic's error. If there are very many, return one with their number."""
     count = error.error_count()
     if count <= MOST_LISTED:
         return list(error.errors(include_url=False))

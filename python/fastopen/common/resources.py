@@ -14,10 +14,9 @@ def cache_folder(name: str) -> Path:
 
 
 def packaged_folder(name: str) -> Path | None:
-    """Return the folder `name` (`pages`, `experiments`) that came with this fastopen; None if there is none.
-
-    A wheel holds the folders under `fastopen/_data/`. In a source checkout they are at the root of the
-    repository, next to `python/`. Installers unpack wheels on disk, so a real path exists."""
+    """Return the folder `name`, such as `pages`, that came with this fastopen. None if there is none."""
+    # A wheel holds the folders under `fastopen/_data/`. In a source checkout they are at the root of the
+    # repository, next to `python/`. Installers unpack wheels on disk, so a real path exists.
     packaged = Path(str(resources.files("fastopen"))) / "_data" / name
     if packaged.is_dir():
         return packaged

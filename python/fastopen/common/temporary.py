@@ -9,8 +9,8 @@ from fastopen.common.errors import MachineError
 
 
 def temporary_file() -> IO[bytes]:
-    """Open an empty temporary file, which the caller closes. Raises MachineError. Callers write to the file
-    inside `with filling():`, so that a full disk also raises MachineError."""
+    """Open an empty temporary file, which the caller must close. Raises MachineError. Write to the file in
+    a block `with filling():`, so that a full disk also raises MachineError."""
     with filling():
         return tempfile.TemporaryFile(prefix="fastopen-")
 

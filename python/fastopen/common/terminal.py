@@ -76,7 +76,7 @@ def tabled(grid: Grid, width: int) -> Iterator[RenderableType]:
 
 
 def filled(lines: Iterable[str], width: int, style: str = "", indent: str = "") -> Iterator[Text]:
-    """Wrap lines at `width` or PROSE_MAX columns, whichever is less, but never before `%` or `ms`."""
+    """Wrap text to `width` or PROSE_MAX columns, whichever is less, but never before units such as `ms`."""
     for line in lines:
         whole = line.replace(" %", f"{NBSP}%").replace(" ms", f"{NBSP}ms")
         text = textwrap.fill(whole, min(width, PROSE_MAX), subsequent_indent=indent, break_on_hyphens=False)
@@ -88,8 +88,8 @@ def fits(grid: Grid, width: int) -> bool:
 
 
 def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
-    """Return the table and its layout: the first of LAYOUTS that fits into `width`, or else the last. A table
-    that does not fit is wider than `width`, because a number without its last digits would be wrong."""
+    """Return the table in the first of LAYOUTS in which it fits into `width`, and the layout. If none fits,
+    return a wider table, because a number without its last digits would be wrong."""
     for layout in LAYOUTS:
         unproven = [number for number, column in enumerate(grid.columns) if not column.proof]
         shown = grid.picked(unproven) if layout.bare else grid
@@ -105,7 +105,7 @@ def fitting_table(grid: Grid, width: int) -> tuple[Table, Layout]:
 
 
 def below_table(grid: Grid, layout: Layout) -> Iterator[str]:
-    """Yield the lines below a table: the texts that its numbers stand for, and names of left-out columns."""
+    """Yield the lines to print below a table, for example the texts that the layout replaced by numbers."""
     if layout.numbered:
         yield from (f"{number}: {words}" for words, number in _numbers(grid).items())
     left_out = [plain(column.heading) for column in grid.columns if column.proof] if layout.bare else []

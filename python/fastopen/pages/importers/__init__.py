@@ -30,8 +30,7 @@ def _format(name: str) -> Any:
 def import_file(
     path: Path, *, lenient: bool = False, progress: Progress = silent
 ) -> list[ImportedPage] | None:
-    """Return the pages of a recording in a file. None if FILES lacks its format, as for HARs and page files.
-    With `lenient`, damaged parts are left out. Otherwise they raise InputError."""
+    """Return the pages of a recording in a file. Return None if FILES lacks its format, as for HARs."""
     start = first_bytes(path)
     unpacked = unpacked_start(start, len(start)) if start.startswith(GZIP) else start
     for beginning, packed, name in FILES:

@@ -41,9 +41,8 @@ _REMEDY: Final = "download or export it again"
 
 
 def import_pages(path: Path, *, lenient: bool = False, progress: Progress = silent) -> list[ImportedPage]:
-    """Return the pages of a WACZ, or of a HAR in a ZIP. A HAR that `fastopen record` added to a WACZ is
-    preferred, because it has times. Otherwise, the WACZ's page list is used if it has one. Raises InputError.
-    """
+    """Return the pages of a WACZ, or of a HAR in a ZIP. If `fastopen record` added a HAR, which has times, to
+    a WACZ, the HAR's pages are returned. Otherwise the WACZ's page list is used. Raises InputError."""
     archive = Archive()
     try:
         with zipfile.ZipFile(path) as container:
