@@ -36,7 +36,7 @@ class Cell(Comparison):
 
 
 def point_of(experiment: Experiment, at: Comparison) -> Point:
-    """Return the network, setup and engine of a cell or comparison, and the arm of a cell."""
+    """Return the network, setup and engine that `at` refers to, and its arm if it is a cell."""
     arm = getattr(at, "arm", None)
     return Point(experiment.networks[at.network], experiment.setups[at.setup], at.engine, arm)
 
@@ -54,7 +54,7 @@ class VaryingFactors:
     """True if the RTT varies, and tables do not show names of networks, which imply the RTT."""
 
     def point(self, at: Comparison) -> Point:
-        """Return the network, setup and engine of a cell or comparison, and the arm of a cell."""
+        """Return the network, setup and engine that `at` refers to, and its arm if it is a cell."""
         return point_of(self.experiment, at)
 
     def name(self, at: Comparison) -> str:
@@ -71,8 +71,8 @@ class VaryingFactors:
         return "at" if self.varying_rtt or self.varying == (RTT,) else "for"
 
     def question(self, at: Comparison) -> str:
-        """Return the values that get a verdict on TFO of their own, such as `HTTP/2, TLS 1.3`. Factors with
-        `Factor.question` have such values. The text is empty if none of these factors varies."""
+        """Return the values, such as `HTTP/2, TLS 1.3`, of those varying settings for which reports give a
+        separate verdict on TFO for each value (`Factor.question`). Empty if there are none."""
         clear = self.point(at).setup.tls is None
         asked = (
             one for one in self.varying if one.question and not (clear and one.part == "tls" != one.name)

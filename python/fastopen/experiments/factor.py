@@ -193,7 +193,7 @@ class Factor:
         return TypeAdapter(kind, config=ConfigDict(strict=True))
 
     def read(self, written: object) -> Any:
-        """Return the value that a user wrote in base units (us, bytes, bit/s). Raises UnitError."""
+        """Convert a value that a user wrote, such as `20ms`, to base units. Raises UnitError if invalid."""
         value = self.quantity.read(written)
         if not self.quantity.in_contract(value):
             return value

@@ -313,9 +313,9 @@ def read_asked(
     folder: Path | None = None,
     named: object = None,
 ) -> Asked:
-    """Convert the settings that a user wrote, which `written` has by the factor's name, to base units. None
-    means that a setting is not requested. `named` has names of networks, such as `4g`. Several values or
-    names are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
+    """Check the settings that a user wrote, and convert them to base units. `written` maps names of settings
+    to values; None means not requested. `named` has names of networks, such as `4g`. Several values or names
+    are a list, or a text with commas. `combine` and `folder`: see `Asked`. Raises InputError."""
     if combine not in get_args(Combine):
         message = str(not_accepted(combine, get_args(Combine)))
         raise InputError(message, source.place(source.setting_of("combine")))

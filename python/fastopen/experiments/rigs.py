@@ -220,8 +220,8 @@ class RigSpace:
 
 
 def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSource, folder: Path) -> RigSpace:
-    """Return the possible test setups that the document of an experiment, a TOML file's content, declares.
-    `base` is the experiment, and `folder` the base of relative paths. Raises InputError."""
+    """Return the possible test setups (rigs) that an experiment's TOML document declares. `base` is the
+    experiment, and `folder` the base of relative paths. Raises InputError for invalid properties."""
     declared = document.get(KEY, [])
     properties: list[Property] = []
     for number, one in enumerate(declared if isinstance(declared, list) else [declared]):
