@@ -1,4 +1,4 @@
-"""Find the longest chain of handshakes in a load, an upper bound of the time that Fast Open can save."""
+"""Find a page load's longest chain of handshakes, which bounds the time that Fast Open can save."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,14 +25,14 @@ def tcp_handshake(connection: Connection) -> Span | None:
 
 
 def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeOf = tcp_handshake) -> int:
-    """Return the longest sum of handshake times over all chains of requests that wait for each other, in ns.
+    """Return the longest total handshake time, in ns, in a chain of requests that wait for each other.
 
-    `handshake` returns the time span of a connection's handshake. A request can wait for its initiator, and
-    for a handshake in progress on any connection to its origin (late binding). If its connection carries one
-    request at a time, it can wait for the previous request. On a new connection, it can wait for the request
-    whose end made room for this connection, and then for the handshake. Times include queueing on the link,
-    so on a busy link they exceed the round trips. For a load that only the origins recorded, return the total
-    time with any handshake in progress."""
+    `page` is the loaded page, and `record` is the record of its load. `handshake` returns the time span of a
+    connection's handshake, by default of its TCP handshake. The times include queueing on the link. If only
+    the servers recorded the load, return the total time in which any handshake was in progress."""
+    # A request can wait for its initiator, and for a handshake in progress on any connection to its origin
+    # (late binding). If its connection carries one request at a time, it can wait for the previous request.
+    # On a new connection, it can wait for the request whose end made room for it, and then for the handshake.
     if record.seen_at == "origins":  # without the dependencies of requests
         return covered_ns([span for one in record.connections if (span := handshake(one)) is not None])
     handshakes, carriers = Handshakes(record, handshake), Carriers(record)
@@ -66,8 +66,7 @@ def handshakes_in_a_row_ns(page: Page, record: LoadRecord, handshake: HandshakeO
 
 
 class Carriers:
-    """The connection and the name lookup of each request in a page load, for the computation of handshake
-    chains."""
+    """Find the connection and the name lookup of each request in a page load."""
 
     def __init__(self, record: LoadRecord) -> None:
         self._of: dict[int | None, Connection] = {one.id: one for one in record.connections}
@@ -76,8 +75,8 @@ class Carriers:
         }
 
     def opened_ns(self, request: Request) -> int | None:
-        """Return the time (ns) at which the request's connection was opened. Return None without a
-        connection, and for HTTP/1 if an earlier request opened it."""
+        """Return the time in ns at which the request's connection was opened. Return None if the request has
+        no connection, or if it reused an HTTP/1 connection."""
         carrier = self._of.get(request.connection)
         if request.connect_start_ns is None and carrier is not None and carrier.multiplexed:
             return carrier.opened_ns
@@ -118,16 +117,17 @@ class Handshakes:
         return max(stood - max(opened, since_ns), 0)
 
     def under_way(self, connection: int, since_ns: int, until_ns: int) -> list[Span]:
-        """Return the time spans of all handshakes with the origin of this connection (an id), cut to the time
-        from `since_ns` to `until_ns`. Handshakes of other connections to the origin count, because with late
-        binding, a request may wait for any of them."""
+        """Return the time spans of all handshakes with this connection's origin between two times.
+
+        `connection` is an id. Spans are cut to the time from `since_ns` to `until_ns`."""
+        # With late binding, a request may wait for the handshake of any connection to its origin.
         to_origin = self._to[self._origin[connection]] if connection in self._origin else []
         cut = [(max(opened, since_ns), min(stood, until_ns)) for opened, stood in to_origin]
         return [(opened, stood) for opened, stood in cut if opened < stood]
 
 
 def covered_ns(spans: list[Span]) -> int:
-    """Return the length of the union of the spans, in nanoseconds."""
+    """Return the total time in ns that at least one of the given time spans covers."""
     covered_ns, until_ns = 0, 0
     for start_ns, end_ns in sorted(spans):
         start_ns = max(start_ns, until_ns)

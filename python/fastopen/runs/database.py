@@ -50,9 +50,9 @@ def is_database(path: Path) -> bool:
 def create(
     folder: Path, fill: Callable[[sqlite3.Connection], None]
 ) -> tuple[sqlite3.Connection, "FolderLock"]:
-    """Create the database file of a new run in `folder`; `fill` writes its content. Return a connection for
-    writing and the lock of the folder. Raises InputError if the folder is in use or cannot be written, and
-    MachineError if the disk is full."""
+    """Create the database file of a new run in `folder`, and call `fill` to write its content. Return a
+    connection for writing, and the folder's lock. Raises InputError if the folder is in use or cannot be
+    written. Raises MachineError if the disk is full."""
     new = folder / UNFINISHED
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -85,9 +85,10 @@ class TimeLimit:
         self._began = clock()
 
     def rounds(self, jobs: Iterable[PlannedJob], at_once: int = 1) -> Iterator[Sequence[PlannedJob]]:
-        """Yield jobs (loads that run in one emulated network) in rounds, until the time left is too short for
-        another round. The first round is the first repeat of each page, network and setup. Each later round
-        has as many repeats as keep `at_once` emulated networks busy."""
+        """Yield rounds of jobs to run, until the time left is too short for another round.
+
+        The first round is the first repeat of each page, network and setup. Each later round has as many
+        repeats as keep `at_once` emulated networks busy."""
         by_repeat = attrgetter("repeat")
         repeats = [list(of_repeat) for _, of_repeat in groupby(sorted(jobs, key=by_repeat), by_repeat)]
         last_s, size = 0.0, 1
@@ -122,18 +123,16 @@ def execute(
     watched: Watched = NOTHING_ELSE,
     limit: TimeLimit | None = None,
 ) -> RunOutcome:
-    """Run those loads of the plan that are not yet in `store`. `engine`: the engine (real or virtual time)
-    for all loads, or a mapping from names to engines.
+    """Run the plan's page loads that `store` does not have yet, and write their records into `store`.
 
-    Every load is kept. Loads that only the machine disturbed are repeated after all other loads, as often as
-    ATTEMPTS_BY_KIND allows. `more_jobs` is then called for additional jobs until it returns none. `watch` is
-    called after each event. On KeyboardInterrupt, the run stops, keeps the finished loads and returns.
-    Without `keep_going`, the run also stops if the first INVALID_ALIKE loads without TFO, or with one kind of
-    TFO cookies, are invalid for the same reason. If the machine is the reason, the run stops only after
-    ROUNDS_OF_HOPE rounds. `watched` selects more data to keep of each load. With `limit`, only the repeats
-    for which there is time are run, and `more_jobs` is not called.
+    `engine` loads pages in real or virtual time. A mapping has an engine for each engine name in the plan.
+    `watch` is called after each event. `watched` selects more data to keep of each load. After the plan's
+    loads, `more_jobs` is called for additional ones until it returns none. With `limit`, only the repeats for
+    which there is time are run, and `more_jobs` is not called. Without `keep_going`, the run stops early if
+    the first loads without TFO, or with one kind of TFO cookies, are all invalid for the same reason.
 
-    Raises the errors of the engine (InputError, MachineError). All finished loads are kept."""
+    On KeyboardInterrupt, the function returns. Raises the engine's InputError or MachineError. All finished
+    loads are kept in any case."""
     execution = _Execution(engine, bodies, store, watch, keep_going, watched)
     jobs: Sequence[PlannedJob] = plan.jobs
     outcome = RunOutcome()

@@ -63,7 +63,7 @@ class Limits:
         return self._steps < 0
 
     def rows(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of a query. `lookup`: True for a query for one load or job, whose limit is lower.
+        """Yield the rows of an SQL query. `lookup` sets a lower limit, for a query for one load or job.
         Raises InputError if the query exceeds the limits or the file is damaged."""
         if not lookup:
             self._size = self._size_now()

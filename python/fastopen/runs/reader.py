@@ -91,8 +91,8 @@ class RunReader(Closing):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options with which the run was started, such as input files, that are needed to resume
-        it."""
+        """Return the options that the run was started with and that resuming it needs, such as input files,
+        as JSON values."""
         return self._document("options")
 
     @property
@@ -126,8 +126,8 @@ class RunReader(Closing):
             return {name: Page.model_validate_json(page) for name, page in rows}
 
     def unparsed_plan(self) -> tuple[Any, ...]:
-        """Return the stored experiment, pages and cells (a page with a network, setup, arm and engine each)
-        without validating them. Runs with equal values plan the same loads."""
+        """Return the stored plan without validation, to compare plans of runs for equality. It consists of
+        the experiment, its pages, and the combinations of settings with which pages are loaded."""
         pages = self.rows_of("SELECT name, page FROM pages ORDER BY position")
         cells = self.rows_of("SELECT id, page, network, setup, arm, engine FROM cells ORDER BY id")
         return self._fact("experiment"), list(pages), list(cells)
@@ -143,8 +143,8 @@ class RunReader(Closing):
         return [name for (name,) in self.rows_of("SELECT name FROM pages ORDER BY position")]
 
     def asked(self) -> dict[Comparison, int]:
-        """Map each comparison (a page over one network with one setup and engine, to load with and without
-        TFO) to its number of planned repeats."""
+        """Map each planned comparison of loads with and without TFO to its number of repeats. A comparison is
+        one page over one network with one setup and engine."""
         rows = self.rows_of(
             "SELECT page, network, setup, engine, count(*) FROM jobs GROUP BY page, network, setup, engine"
         )
@@ -204,8 +204,8 @@ class RunReader(Closing):
         return self._number(query, values)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Map the index of each cell (page, network, setup, engine and arm) with loads to the number of
-        finished and the number of valid loads. Only the last attempt at a load counts."""
+        """Return the numbers of finished and of valid loads, by the index of their combination of page,
+        network, setup, engine and use of TFO. Only the last attempt at a load counts."""
         # With max(), SQLite takes the other columns from the row with the maximum.
         rows = self.rows_of(
             "SELECT cell, count(*), sum(valid) FROM"
@@ -276,8 +276,8 @@ class RunReader(Closing):
         return list(self.rows_of("SELECT jobs.id, fault FROM faults JOIN jobs ON jobs.number = faults.job"))
 
     def rows_of(self, query: str, values: tuple[object, ...] = (), *, lookup: bool = False) -> Iterator[Any]:
-        """Yield the rows of an SQL query with its `values`. `lookup` is True for a query for one load or job,
-        which gets a lower limit on its cost."""
+        """Yield the rows of an SQL query with its `values`. `lookup` sets a lower limit on the cost, for a
+        query for one load or job."""
         if self._limits is None:
             with files.reading(self.place):
                 yield from self._database.execute(query, values)

@@ -18,8 +18,8 @@ NOT_COMPARED = ("title", "source", "notes", "pages")
 
 
 def stored_plan(run: RunReader) -> Plan:
-    """Plan the experiment of a kept run again, and return the plan with only the jobs that the run stores.
-    Raises InputError if stored jobs differ from the plan, because another version of fastopen made them."""
+    """Restore the plan of a kept run from its experiment and pages, with only the jobs that the run stores.
+    Raises InputError if another version of fastopen planned the stored jobs differently."""
     experiment, jobs, cells = run.experiment(), run.jobs(), run.cells()
     repeats = max(experiment.repeats, run.repeats())
     longest = experiment.model_copy(update={"repeats": repeats})
@@ -41,8 +41,8 @@ def planned_again(run: RunReader, experiment: Experiment) -> Plan:
 
 
 def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], remedy: str = "") -> None:
-    """Raise InputError, which names the first differences, if the run does not have this experiment and these
-    pages. `remedy`: the advice in the message."""
+    """Raise InputError if the run has another experiment or other pages. The error names the first
+    differences, and gives the advice `remedy`."""
     there, here = (
         one.model_dump(mode="json", exclude=set(NOT_COMPARED)) for one in (run.experiment(), experiment)
     )
@@ -63,8 +63,8 @@ def check_same(run: RunReader, experiment: Experiment, pages: Sequence[Page], re
 
 
 def check_bodies(kept: Mapping[str, str], bodies: Bodies, place: str) -> None:
-    """Raise InputError if the recorded bodies of a page differ from those with which the run started. `kept`
-    maps page names to the digests at that time, and `place` is the run's path."""
+    """Raise InputError if the recorded bodies of a page have changed since the run started. `kept` maps page
+    names to the digests of the bodies at that time. `place` is the run's path, for the error message."""
     found = bodies_digests(bodies)
     for page in dict.fromkeys([*kept, *found]):
         if kept.get(page) != found.get(page):

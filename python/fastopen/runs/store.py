@@ -38,10 +38,11 @@ FLUSH_INTERVAL_S: Final = 0.1
 
 
 class DiskSync:
-    """A thread that flushes a file soon after each `wake`, at most once in FLUSH_INTERVAL_S.
+    """A thread that flushes a file to the disk soon after each call of `wake`, which does not wait for it.
 
-    The caller of `wake` does not wait, because a flush takes as long as a load in virtual time. The kernel
-    holds the data of a commit until the flush. If the machine stops before, resuming repeats lost loads."""
+    If the machine stops before the flush, the last loads are lost, and resuming the run repeats them."""
+
+    # A flush takes as long as a load in virtual time, so it must not delay the run.
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
@@ -228,8 +229,8 @@ class RunStore(RunReader):
             set_fact(database, "status", "running")
 
     def drop_undone(self) -> None:
-        """Remove from the stored plan the loads that were not run, and the jobs without a finished load. Keep
-        jobs of the first repeat without a finished load, so that resuming runs them."""
+        """Remove loads without a result from the stored plan, after the run's time limit. Keep the jobs of
+        the first repeat that have no finished load, so that resuming runs them."""
         with self._writing() as database:
             rows = database.execute(
                 "SELECT number, repeat, loads, (SELECT json_group_array(DISTINCT loads.id) FROM loads"
@@ -275,10 +276,10 @@ class RunStore(RunReader):
 
 
 def attempts_for(kinds: Iterable[str], *, exact: bool) -> int:
-    """Return how often a load may be attempted that was invalid for reasons of these kinds.
+    """Return the permitted number of attempts at a load that was invalid for reasons of these `kinds`.
 
-    The number is one, unless only the machine disturbed the load. An `exact` load has the same result each
-    time, so only the death of the process that emulates the network counts as a disturbance."""
+    It is 1, unless the machine caused all these reasons. `exact` means that the load is deterministic."""
+    # An exact load is repeated only if the process that emulates the network died.
     again = {InvalidKind.FAULT: ATTEMPTS_BY_KIND[InvalidKind.FAULT]} if exact else ATTEMPTS_BY_KIND
     return min((again.get(kind, 1) for kind in map(InvalidKind, kinds)), default=1)
 

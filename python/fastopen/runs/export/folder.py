@@ -27,9 +27,9 @@ def is_exported(path: Path) -> bool:
 
 @contextmanager
 def atomic_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty folder with a temporary name. At the end of the `with` block, rename it to `folder`.
-    With `replace`, an earlier export in `folder` is removed first. Raises InputError if `folder` has other
-    files (without `replace`: any files) or is not writable, and MachineError if writing into it fails."""
+    """Yield an empty folder with a temporary name, and rename it to `folder` after the `with` block. With
+    `replace`, remove an earlier export in `folder`, but raise InputError if `folder` has other files. Without
+    `replace`, raise InputError if it has any files. Raises MachineError if the `with` block cannot write."""
     unfinished = folder.with_name(UNFINISHED.format(folder.name))
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
