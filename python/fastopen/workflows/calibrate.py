@@ -97,12 +97,12 @@ class _Recording:
 def calibrated(
     imported: Sequence[ImportedPage], *, progress: FileProgress = lambda *_: None, within_s: float = WITHIN_S
 ) -> list[ImportedPage]:
-    """Return the imported pages. If the network over which a page was recorded is known, its server think
-    times no longer contain queueing delay.
+    """Remove queueing delay from the server think times of recorded pages, and return the pages.
 
-    Pages are loaded repeatedly in virtual time, in groups, each for at most `within_s` seconds. Without a
-    kernel for virtual time, pages are returned unchanged. If loads fail, pages get a note on the reason.
-    `progress` gets a text about the current page and the numbers of finished pages and of all pages."""
+    Pages with an unknown recorder's network stay unchanged. So do all pages without a kernel for virtual
+    time, in which the search for think times loads pages. Pages get a note if their loads fail. `within_s`
+    limits the search, for each group of pages searched together. `progress` gets a text about the current
+    page, the number of finished pages, and the number of all pages."""
     pages = list(imported)
     networks = {
         place: network

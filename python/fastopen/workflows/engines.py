@@ -45,9 +45,9 @@ def auto_engine(kernel: str | None) -> EngineName:
 
 
 def kernels_named(text: str | None) -> dict[str, str]:
-    """Parse a list of kernels such as `a,b`. Map the full name of each kernel to its name in the list. Return
-    an empty dict if the list has fewer than two names. Raises InputError for an empty or repeated name,
-    MachineError for an unusable kernel."""
+    """Parse a list of kernels to compare, such as `a,b`. Map the full name of each kernel to its name in the
+    list. Return an empty dict if the list has fewer than two names. Raises InputError for an empty or
+    repeated name, and MachineError for an unusable kernel."""
     asked = [one.strip() for one in (text or "").split(",")]
     if len(asked) < 2:
         return {}
@@ -76,9 +76,9 @@ def is_busy() -> bool:
 
 
 def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
-    """Map the engine `virtual` to the factor by which other processes on this machine slow it down now. Empty
-    if `parallel`, the number of parallel loads by engine, lacks `virtual`. The engine `host` is hardly slowed
-    down."""
+    """Return the factors by which other processes on this machine now slow down page loads, by engine. Only
+    the engine `virtual` has a factor, as `host` is hardly affected. `parallel` is the number of parallel
+    loads by engine."""
     if "virtual" not in parallel:
         return {}
     cores = len(os.sched_getaffinity(0))

@@ -35,9 +35,9 @@ class Difference:
 def measured(
     experiment: Experiment, *, kernel: str | None = None, jobs: int | None = None, watch: Watch
 ) -> dict[tuple[str, ...], int | None]:
-    """Load each page with each network, setup and use of TFO of the experiment once in virtual time. Map
-    (experiment, page, network, setup, arm) to the page load time in ns, or to None if the load is invalid.
-    `jobs`: the number of emulated networks at once. `watch` is called after each event."""
+    """Load each page of the experiment once in virtual time with each network, setup and use of TFO. Return
+    the page load times in ns by (experiment, page, network, setup, use of TFO); None for an invalid load.
+    `jobs` is the number of emulated networks at once. `watch` is called after each event."""
     asked = experiment.model_copy(update={"engines": ["virtual"], "repeats": 1, "vary": None})
     pages = [one.page for one in load_chosen(asked.pages, asked.corpus)]
     plan = make_plan(asked, pages, "virtual")
@@ -52,8 +52,8 @@ def measured(
 def first_difference(
     experiment: Experiment, found: Mapping[tuple[str, ...], int | None]
 ) -> Difference | None:
-    """Compare `found`, the result of `measured`, with the table expected.csv. Return the first difference, or
-    None if all times are equal. Raises InputError if the table lacks the experiment."""
+    """Return the first difference between measured page load times and the table expected.csv; None if all
+    are equal. `found` is the result of `measured`. Raises InputError if the table lacks the experiment."""
     expected = expected_table(experiment)
     for key in dict.fromkeys([*expected, *found]):
         if expected.get(key) != found.get(key):

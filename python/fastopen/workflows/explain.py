@@ -1,4 +1,4 @@
-"""Find the rig that explains published figures: load pages on declared rigs, and compare the savings."""
+"""Find the test conditions that explain published figures: load pages under each, and compare the savings."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -53,15 +53,13 @@ Watch = Callable[[int, int], None]
 
 
 def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *_: None) -> Explained:
-    """Search, in virtual time, for the rig that best explains the published figures of an experiment.
+    """Search for the test conditions (the rig) that best explain an experiment's published figures.
 
-    A rig is a set of properties: assumptions on how the figures were measured. First load the base without
-    properties, the rig of all properties with a source, and the rigs of one property. Then repeatedly load
-    the neighbours of the best rig, which have one property more, less, or with another value. If all
-    neighbours are known, load other rigs, up to SEARCH_REQUESTS requests. `jobs` is the number of emulated
-    networks at once. Raises InputError if a rig is invalid or no figures are published, and MachineError
-    without a kernel.
-    """
+    `space` has the possible rigs. Pages are loaded on rigs in virtual time. `jobs` is the number of emulated
+    networks at once. `watch` gets the numbers of finished and of known loads. Raises InputError if a rig is
+    invalid or no figures are published, and MachineError without a kernel."""
+    # A rig is a set of properties. Begin with no property, with all that have a source, and with each one.
+    # Then load the neighbours of the best rig, which have one property more, less, or with another value.
     cells = _cells(space)
     search = RigSearch(space, cells, VirtualEngine(find_program(), kernels.find(), jobs), watch)
     base: Rig = ()
@@ -81,8 +79,8 @@ def explain(space: RigSpace, *, jobs: int | None = None, watch: Watch = lambda *
 
 
 def estimate(space: RigSpace, *, jobs: int | None = None) -> tuple[int, float]:
-    """Return the number of rigs (combinations of properties) that are possible, and an estimate of the
-    seconds to load them all. `jobs` is the number of emulated networks at once."""
+    """Return the number of possible rigs (test conditions of published figures), and the estimated seconds
+    to load pages on all of them. `jobs` is the number of emulated networks at once."""
     engine = VirtualEngine(find_program(), kernels.find(), jobs)
     search = RigSearch(space, _cells(space), engine, lambda *_: None)
     return space.size, search.estimated_s()
@@ -97,8 +95,8 @@ def _cells(space: RigSpace) -> tuple[PublishedCell, ...]:
 
 @dataclass
 class RigSearch:
-    """A search for the rig that best explains published figures. A page is loaded once for all rigs whose
-    properties of this page are equal."""
+    """A search for the rig (test conditions) that best explains published figures. Rigs that do not differ
+    for a page share its loads."""
 
     space: RigSpace
     cells: Sequence[PublishedCell]
@@ -170,7 +168,8 @@ class RigSearch:
         return Tried(rig, times, frozenset(fitted), frozenset(times).difference(self.cells))
 
     def fit(self, rows: Sequence[PageOnRig]) -> None:
-        """Fit the objects or hosts of each page to published times without TFO."""
+        """Change the number or size of each page's objects, or the number of its hosts, until its page load
+        times without TFO are close to the published ones."""
         groups = grouped((row.fit_key, row) for row in rows if row.setting.fitted not in (None, "time"))
         fitting = [alike[0] for key, alike in groups.items() if key not in self._fits]
         for row in fitting:
@@ -204,8 +203,8 @@ class RigSearch:
     def run(
         self, asked: Iterable[tuple[PageOnRig, int, list[ArmName], int]]
     ) -> dict[tuple[PageOnRig, int, ArmName], list[float]]:
-        """Load pages. An item of `asked` is (page on a rig, network index, arms, number of samples). Map
-        page, network and arm (with or without TFO) to the page load times of valid loads in ms."""
+        """Load pages, and return the load times in ms of valid loads by page, network index and use of TFO.
+        An item of `asked` is (page on a rig, network index, uses of TFO, number of samples)."""
         places: defaultdict[str, list[tuple[PageOnRig, int, dict[str, ArmName]]]] = defaultdict(list)
         jobs: dict[object, Job] = {}
         known = self.loads

@@ -39,8 +39,8 @@ class CellTimes:
 
 @dataclass(frozen=True)
 class Tried:
-    """A rig (assumptions on how published figures were measured) on which pages were loaded, with the mean
-    page load times for each row of the published table (`PublishedCell`: a page on one network)."""
+    """A rig (assumed test conditions of published figures) that was tried, with our mean page load times. A
+    `PublishedCell` is a row of the published table: a page over one network."""
 
     rig: Rig
     times: Mapping[PublishedCell, CellTimes]
@@ -79,9 +79,10 @@ class Tried:
         return len(self.times_agreeing_cells - self.elsewhere)
 
     def rank(self, cells: frozenset[PublishedCell]) -> tuple[int, int, int, list[tuple[str, str]]]:
-        """Return a sort key that puts the best rig first: the rig with most savings and times in `cells` that
-        agree with the published ones, minus its assumed properties. Ties are decided by more agreeing
-        savings, then by fewer properties."""
+        """Return a sort key that puts the rig first that agrees best with the published figures in `cells`.
+
+        A rig gains one point for each agreeing saving and each agreeing pair of times. It loses one for each
+        property that is assumed and has no source."""
         savings, times = len(self.agreeing_cells & cells), len(self.times_agreeing_cells & cells)
         assumed = sum(one.assumed for one in self.rig)
         return (
@@ -141,32 +142,31 @@ class Explained:
 
     @cached_property
     def predicted(self) -> int:
-        """Return the number of published savings that are predicted correctly in a cross-validation: each by
-        the rig that is best for all other savings."""
+        """Return the number of published savings that a leave-one-out cross-validation predicts correctly.
+        The rig that is best for all other savings predicts a saving."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property
     def predicted_pages(self) -> int:
-        """Return the number of published savings that are predicted correctly in a cross-validation that
-        leaves out one page with all its networks at a time; `predicted` if there is only one page."""
+        """Return the number of published savings that a cross-validation predicts correctly if it leaves out
+        one page, with all its networks, at a time. With only one page, return `predicted`."""
         pages = grouped((cell.page, cell) for cell in self.base.times)
         return _predicted(self.tried, self.cells, pages.values()) if len(pages) > 1 else self.predicted
 
     def predicted_gained(self, one: Property) -> int:
-        """Return how many fewer savings would be predicted (see `predicted`) if the experiment's file did not
-        have this property."""
+        """Return the number of savings by which `predicted` would be lower if no rig had this property."""
         others = [rig for rig in self.tried if one not in rig.rig]
         return self.predicted - _predicted(others, self.cells, [[cell] for cell in self.cells])
 
     @property
     def reachable(self) -> int:
-        """Return the number of published savings with which at least one of the rigs agrees."""
+        """Return the number of published savings that at least one of the tried rigs reproduces."""
         return sum(any(one.agrees(cell) for one in self.tried) for cell in self.cells)
 
     def moved(self, one: Property) -> list[tuple[PublishedCell, float | None, float | None]]:
-        """Return the published savings that agree with either the base or the base plus this property, but
-        not both, as (cell, saving on the base, saving with the property), in percent. Empty if the property
-        was not tried by itself."""
+        """Return the rows of the published table whose agreement changes if this property is added to the
+        base. Each item is (row, our saving without the property, our saving with it), in percent. The list is
+        empty if the property was not tried by itself."""
         base, single = self.base, self.of((one,))
         if single is None:
             return []

@@ -18,8 +18,8 @@ BYTES_MAX: Final = 200_000_000
 
 @dataclass(eq=False)
 class PageOnRig:
-    """A page with the properties of one rig, and its load times. Networks are given as indices into the
-    networks of the experiment."""
+    """A page under the test conditions (rig) that may explain published figures, with its load times.
+    Networks are indices into the experiment's networks."""
 
     setting: Setting
     page: Page
@@ -43,8 +43,8 @@ class PageOnRig:
         )
 
     def jobs(self, network: int, arms: list[ArmName], draws: int) -> Iterator[tuple[Job, dict[str, ArmName]]]:
-        """Yield (job, arms) for each of `draws` samples: a job loads the page over the network with this
-        index, and `arms` maps the id of each of its loads to its arm (with or without TFO)."""
+        """Yield jobs that load the page `draws` times over the network with this index, with and without TFO
+        as in `arms`. With each job, yield a mapping from its loads' ids to the uses of TFO."""
         experiment = self.setting.off if BASELINE.name in arms else self.setting.experiment
         changes = {
             "networks": [experiment.networks[network]],
@@ -62,8 +62,8 @@ class PageOnRig:
 
     @property
     def loaded_together(self) -> list[list[ArmName]]:
-        """Return the arms (without and with TFO) as one group if they are loaded in the same emulated network
-        with the same page, otherwise as two groups."""
+        """Return the uses of TFO (without and with), grouped by jobs. They form one group if loads of both
+        share an emulated network and the same page, otherwise two."""
         arm, apart = self.setting.arm, self.setting.tfo_ms or self.setting.off is not self.setting.experiment
         return [[BASELINE.name], [arm]] if apart else [[BASELINE.name, arm]]
 
@@ -80,14 +80,14 @@ class PageOnRig:
 
     @property
     def fit_key(self) -> str:
-        """Return a key that rows share if they load the same page in the same way without TFO."""
+        """Return a key that is equal for rigs with equal page loads without TFO, so that they share a fit."""
         return f"{self.page.name} {self.setting.fitted} {self.setting.off.model_dump_json()}"
 
     def begin_fit(self, off_ms: Mapping[int, float]) -> None:
-        """Choose the published times without TFO to fit the page to, of those in `off_ms`, by network. For
-        `objects` and `sizes`, three that differ in RTT and in rates, if there are such; otherwise two: the
-        shortest, and the longest or, for `hosts`, the second shortest, because timeouts may have made long
-        times longer."""
+        """Choose two or three published times to which the page will be fitted. `off_ms` has the published
+        page load times without TFO in ms, by network index."""
+        # Fit objects and sizes to three times that differ in RTT and rates, if possible. Fit hosts to the two
+        # shortest times, because timeouts may have made long times longer.
         order = sorted(off_ms, key=off_ms.__getitem__)
         if self.setting.fitted == "hosts":
             self.fitted_to = (order[0], order[:2][-1])
@@ -147,7 +147,7 @@ class PageOnRig:
         self._bytes = min(max(self._bytes * larger**0.8, 1000), BYTES_MAX)
 
     def take_fit(self, other: "PageOnRig") -> None:
-        """Load the page with the best fit that was found for a row with the same `fit_key`."""
+        """Adopt the best fit of `other`, which has the same `fit_key`, for later loads of the page."""
         (self._objects, self._bytes), self.fitted_to = other._best_fit, other.fitted_to
 
     @property
@@ -155,8 +155,8 @@ class PageOnRig:
         return self.setting.fitted in ("hosts", "time") or len(self.fitted_to) > 2
 
     def add_time(self, off_ms: Mapping[int, float]) -> None:
-        """Set `added_ms`, an assumed processing time of the client, if it is fitted: to the time by which a
-        published time without TFO is longer than ours, the first in `fitted_to`, by default the shortest."""
+        """Set `added_ms`, an assumed processing time of the client, if the rig fits it: to a published time
+        minus our time. `off_ms` has the published times without TFO in ms, by network index."""
         if not self._client_time_is_fitted:
             return
         self.fitted_to = self.fitted_to or (min(off_ms, key=off_ms.__getitem__),)
