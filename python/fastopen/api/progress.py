@@ -12,7 +12,7 @@ WIDTH: Final = 24
 
 
 class NotebookProgress:
-    """A progress bar with the number of loads and the running job, in one line; nothing outside IPython."""
+    """A progress bar of a run in one line, with the number of loads. Outside IPython, it shows nothing."""
 
     def __init__(self) -> None:
         self._show = _ipython()

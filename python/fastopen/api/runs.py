@@ -1,6 +1,6 @@
 """Execute or open runs in a notebook, and read their tables, data frames and figures.
 
-Data frames need pandas, an optional dependency. Without it, they raise MachineError."""
+Data frames need pandas, an optional dependency. Without it, methods that return them raise MachineError."""
 
 import io
 import warnings
@@ -70,9 +70,9 @@ class Run(Closing):
         return collect(self._store)
 
     def frame(self) -> "pd.DataFrame":
-        """Return a data frame with a row for each result (a page over one network with one setting, with or
-        without TFO): its settings, page load time, improvement, and counts such as connections with SYN data.
-        The columns are the keys of docs/json.md. An interval has two columns."""
+        """Return a data frame of results, such as page load times and improvements. It has a row for each
+        page over one network with one setting, with or without TFO. docs/json.md lists the columns. An
+        interval has two columns."""
         return _pandas().DataFrame(flat_cells(self.results))
 
     def loads(self) -> "pd.DataFrame":
@@ -109,8 +109,8 @@ class Run(Closing):
         return self._store.load_record(job, load)
 
     def figures(self, *, loads: bool = False) -> "dict[str, alt.TopLevelMixin]":
-        """Return the charts of the report by name. With `loads`, also return the charts of single loads: for
-        each page, network and setting, the loads with about the median saving."""
+        """Return the charts of the report by name. With `loads`, also return charts of single loads: of those
+        with about the median saving, for each page, network and setting."""
         from fastopen.analysis.attribution import analyse_run
         from fastopen.report.figures import load_figures, overview_figures
 
@@ -198,16 +198,15 @@ def run(
 ) -> Run:
     """Run an experiment, or resume its unfinished run in `output`.
 
-    The run is kept in `output`, by default among the user's runs; with `keep` False it is only in memory.
-    `jobs` is the number of emulated networks at once. `until_ci` (`"1%"`) repeats loads until confidence
-    intervals have at most this half-width, at most `max_repeats` times. `shard` (`"17/200"`) runs one part of
-    the experiment. `store` is the folder or URL of a results store. `executor` is any executor of
-    `concurrent.futures`; its workers run the loads in virtual time (`jobs` is then the number of parallel
-    tasks), and the caller shuts it down. `progress` shows a bar, or is called after each event.
+    The run is kept in the folder `output`, by default among the user's runs. If `keep` is False, it is only
+    in memory. `jobs` is the number of emulated networks at once. With `until_ci`, such as `"1%"`, loads are
+    repeated until confidence intervals have at most this half-width, at most `max_repeats` times. `shard`,
+    such as `"17/200"`, runs one part of the experiment. `store` is the folder or URL of a store of results to
+    reuse. The workers of `executor` run loads in virtual time, and `jobs` is then the number of parallel
+    tasks. The caller shuts it down. `progress` shows a bar, or is called after each event.
 
-    After KeyboardInterrupt, `run` returns the run with its finished loads. Call it from the main thread,
-    because emulated networks belong to the thread that starts them. Raises InputError and MachineError.
-    """
+    Call this from the main thread. After KeyboardInterrupt, it returns the run with its finished loads.
+    Raises InputError for invalid settings, and MachineError if this machine cannot execute the run."""
     options = RunOptions(
         output=None if output is None else Path(output),
         keep=keep,

@@ -87,12 +87,13 @@ NAMED_CLIENTS: Final = tuple(kind for kind in KINDS if kind != COMMAND.label)
 
 
 def engines_asked(text: str) -> list[AskedEngine]:
-    """Parse `host,virtual` into a list of engines. Raises InputError."""
+    """Parse a list of engines, such as `host,virtual`. Raises InputError for an unknown engine."""
     return read_asked({ENGINE.name: text}, COMMAND_LINE).engines()
 
 
 def other_clients(experiment: Experiment, text: str) -> list[Setup]:
-    """Return the setups, but with the clients in `text`, such as `loader,chromium`. Raises InputError."""
+    """Return the experiment's setups with other clients. `text` lists them, such as `loader,chromium`. Raises
+    InputError if a client is unknown or does not suit a setup."""
     try:
         return with_clients(experiment.setups, list(map(choice(*NAMED_CLIENTS).read, text.split(","))))
     except ValidationError as error:
@@ -103,7 +104,8 @@ def other_clients(experiment: Experiment, text: str) -> list[Setup]:
 
 
 def changed(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with `changes`, validated again. Raises InputError, which names the option."""
+    """Return a copy of the experiment with new values of some fields. Raises InputError, which names the
+    command line option, if the copy is invalid."""
     try:
         return Experiment(**{**dict(experiment), **changes})
     except ValidationError as error:

@@ -44,8 +44,9 @@ class _StandardOutput(io.FileIO):
 
 
 def open_standard_output() -> None:
-    """Replace sys.stdout, unless it is replaced already, by a buffered stream that reports failed writes and
-    escapes characters that its encoding lacks. Python's own stream can lose output with PYTHONUNBUFFERED."""
+    """Replace sys.stdout by a stream that reports failed writes, and escapes characters that its encoding
+    lacks. Do nothing if it is replaced already."""
+    # Python's own stream can lose output with PYTHONUNBUFFERED.
     if sys.stdout is not sys.__stdout__:
         return
     if sys.stdout is None:  # Occupy the closed descriptor, so that no file of the run gets its number.

@@ -76,11 +76,11 @@ class LiveBar(Closing):
 
 
 class RunWatcher(LiveBar):
-    """A progress bar of a run with the time left: estimated by `pace` or, without `pace`, from the mean time
-    of a page load, but at most the time that `limit` leaves.
+    """A progress bar of a run that also shows the estimated time left. `pace` estimates it, by default from
+    the mean time of a page load. `limit` is the time limit of the run, if any.
 
-    `expected_s` is the duration that was printed before the run, 0 for none. If the run takes much longer, a
-    new duration is printed, followed by the advice that `shorter` returns for it."""
+    `expected_s` is the duration that was printed before the run, or 0. If the run takes much longer, print
+    the new duration and the advice that `shorter` returns for this duration in seconds."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class RunWatcher(LiveBar):
 
 @contextmanager
 def page_watchers(*, quiet: bool) -> Iterator[Callable[[str], RunWatcher]]:
-    """Yield a function from a page's name to a new progress bar for its loads. A call removes the bar of the
-    previous page. On Ctrl-C, print that there is nothing to compare, and exit."""
+    """Yield a function that shows a new progress bar for the loads of the page with the given name. It
+    removes the previous page's bar. On Ctrl-C, print that there is nothing to compare, and exit."""
     with nothing_to_compare_when_interrupted(), ExitStack() as bars:
 
         def watch(page: str) -> RunWatcher:

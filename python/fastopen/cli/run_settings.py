@@ -131,10 +131,10 @@ class RunSettings:
         named: Collection[str] | None = None,
         **others: Any,
     ) -> None:
-        """Run the experiment and print its results. `others` are further RunOptions.
+        """Run the experiment and print its results.
 
-        `named`: the factors (settings) whose values the user has given; None for all. `--quick` leaves out
-        only values of other factors."""
+        `named` has the settings whose values the user gave, so that `--quick` keeps them. None stands for all
+        settings. `others` are further fields of RunOptions."""
         if self.label and self.no_keep:
             raise InputError("needs a kept run", "--label", "drop --no-keep")
         shard = self._shard(experiment, seed_drawn=bool(others.get("seed_drawn")))

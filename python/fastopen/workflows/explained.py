@@ -143,7 +143,7 @@ class Explained:
     @cached_property
     def predicted(self) -> int:
         """Return the number of published savings that a leave-one-out cross-validation predicts correctly.
-        The rig that is best for all other savings predicts a saving."""
+        Each saving is predicted by the rig that agrees best with all other published figures."""
         return _predicted(self.tried, self.cells, [[cell] for cell in self.cells])
 
     @cached_property

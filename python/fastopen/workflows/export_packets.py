@@ -45,8 +45,8 @@ def export_packets(
     jobs: int | None = None,
     watch: Callable[[int], None] = lambda _: None,
 ) -> ExportedPackets:
-    """Write a pcapng file for each load of the run in `folder`, or for the loads of the job with the id
-    `job`, into the new folder `place`.
+    """Write the packets of each load of the run in `folder` into the new folder `place`, as pcapng files.
+    With `job`, a job's id, write only the loads of this job.
 
     If the run did not keep the packets, a load in virtual time with a deterministic client is repeated for
     them. The packets are used if the new record equals the kept record. `jobs` is the number of emulated

@@ -27,12 +27,12 @@ def quickened(
     kernel: str | None,
     jobs: int | None,
 ) -> tuple[Experiment, list[str]]:
-    """Shorten the experiment until FULL_MIN repeats take at most QUICK_S, as far as possible.
+    """Leave out parts of the experiment, such as networks, until FULL_MIN repeats take at most QUICK_S.
 
-    Settings whose names are in `asked` were chosen by the user, and keep their values. A change is made only
-    if it makes the first repeat shorter. On a busy machine, loads in real time would be late and invalid, so
-    virtual time stays if one repeat takes at most QUICK_S. `jobs` is the number of emulated networks at once.
-    Return the experiment, and a description of each change."""
+    `asked` has the names of the settings that the user chose, which stay unchanged. `jobs` is the number of
+    emulated networks at once. Return the shorter experiment, and a description of each change. It may still
+    take longer if no other change helps."""
+    # On a busy machine, loads in real time would be late and invalid, so virtual time may stay.
     left_out: list[str] = []
     auto = auto_engine(kernel)
     for shorter, words in _steps(experiment, asked, auto):

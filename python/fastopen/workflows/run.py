@@ -153,9 +153,9 @@ def run_experiment(
     """Start a run of the experiment, or resume the run in `options.output`, and execute it. `observe`
     receives the run before its execution.
 
-    On KeyboardInterrupt, stop and keep the finished loads. Raises InputError if the experiment, its pages or
-    the options are not valid together, or if the folder holds a run of another experiment; MachineError if
-    this machine cannot execute the run. Loads that were finished before an error are kept."""
+    On KeyboardInterrupt, stop and return. Raises InputError if the experiment, its pages and the options do
+    not fit together, or if the folder holds a run of another experiment. Raises MachineError if this machine
+    cannot execute the run. Finished loads are kept in any case."""
     if not imported:
         raise InputError("the inputs contain no page")
     if options.watched.packets and options.output is None and not options.keep:
@@ -210,8 +210,9 @@ def _forget_without_loads(folder: Path) -> None:
 
 
 def until_interval(text: str | None, max_repeats: int, repeats: int) -> UntilInterval | None:
-    """Parse the value of --until-ci, the wanted half-width of confidence intervals, such as `1%`. Return None
-    if the text is None. Raises InputError if it is invalid or 0 %, or if `max_repeats` is below `repeats`."""
+    """Parse the value of --until-ci, such as `1%`: repeat loads until confidence intervals have at most this
+    half-width. None stays None. Raises InputError if the text is invalid or 0 %, or if `max_repeats` is below
+    `repeats`, the number of repeats to begin with."""
     if text is None:
         return None
     try:
@@ -319,8 +320,8 @@ def _check_same(
 
 
 def pages_of(store: RunReader, inputs: Sequence[str | Path] = ()) -> list[ImportedPage]:
-    """Return the pages of a run, with recorded bodies if it used any. These are read again from `inputs`, by
-    default from the files that the run names. Raises InputError if the bodies have changed."""
+    """Return the pages of a run. If the run used recorded bodies, read them again from `inputs`, by default
+    from the run's own inputs. Raises InputError if the bodies have changed."""
     pages = list(store.pages().values())
     options = store.options
     if not options.get("bodies"):
@@ -357,8 +358,8 @@ def bodies_of(plan: Plan, imported: Sequence[ImportedPage]) -> Bodies:
 def check_hosts(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if a setting of the experiment names a host that no page has, because it would have no
-    effect. `place_of` returns the option or key of a setting, for the message."""
+    """Raise InputError if a setting of the experiment names a host that no page has. `place_of` returns the
+    command line option or file key of a setting, for the message."""
     known = {host for one in imported for host in one.page.hosts()}
     named: list[tuple[str, Iterable[str]]] = []
     for network in experiment.networks:
@@ -372,8 +373,8 @@ def check_hosts(
 
 
 def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) -> None:
-    """Raise InputError if a browser is to load a page whose document was recorded with status 304, and so
-    without a body."""
+    """Raise InputError if the experiment loads a page with a browser, but its document was recorded with the
+    status 304 (Not Modified) and has no body."""
     browsers = [one.client.label for one in experiment.setups if one.client.type.paints]
     for one in imported if browsers else ():
         document = next(resource for resource in one.page.resources if resource.redirect_to is None)
@@ -386,9 +387,9 @@ def check_documents(experiment: Experiment, imported: Sequence[ImportedPage]) ->
 def check_cleartext(
     experiment: Experiment, imported: Sequence[ImportedPage], place_of: Callable[[Factor], str]
 ) -> None:
-    """Raise InputError if the experiment compares uses of TFO over HTTP/3, with the recorded security, on a
-    page with http URLs: with HTTP/3, even their connections cannot use TFO. `place_of` returns the option or
-    key of a setting, for the message."""
+    """Raise InputError if the experiment compares loads with and without TFO on a page whose connections
+    cannot use it: a page with http URLs, loaded over HTTP/3 with the recorded security. `place_of` returns
+    the command line option or file key of a setting, for the message."""
     mixed = any(
         one.origins.all_quic and one.tls is not None and one.tls.security == "recorded"
         for one in experiment.setups

@@ -86,8 +86,9 @@ def codename() -> str:
 def rounds(archives: list[AptArchive], release: str) -> list[list[AptArchive]]:
     """Return lists of archives to search one after another, until a list has a new enough kernel source.
 
-    The first list has the backports for `release` (a code name) and newer releases: few packages, the newest
-    kernels. The second adds `archives` and the newer releases themselves. A missing suite is not an error."""
+    `archives` are those of this machine, and `release` is the code name of its distribution. Suites in the
+    lists may not exist."""
+    # Backports come first: they have few packages, and the newest kernels.
     own = [archive for archive in archives if archive.suite == release]
     newer = CODENAMES[CODENAMES.index(release) :] if release in CODENAMES else (release,)
     backports = [AptArchive(a.uri, f"{name}-backports", a.signed_by) for a in own for name in newer]

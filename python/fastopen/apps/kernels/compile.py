@@ -73,9 +73,9 @@ FILES_ABOUT: Final = 650
 
 
 def prepare_names(tree: Path) -> bool:
-    """Change the makefile so that it defines macros with the compiled file's name after the first header, as
-    gcc would otherwise ignore the precompiled header. Return False, without a change, if the makefile is not
-    as expected. Call this before anything is compiled."""
+    """Change the source's makefile so that gcc can use a precompiled header. Call this before anything is
+    compiled. Return False, without a change, if the makefile is not as expected."""
+    # Define macros with the compiled file's name after the first header, or gcc ignores the precompiled one.
     if not (tree / FIRST).is_file() or not (tree / FLAGS).is_file():
         return False
     text = (tree / FLAGS).read_text(encoding="utf-8")
@@ -198,8 +198,8 @@ def make(tree: Path, recipe: Recipe, jobs: int, log: IO[bytes], compiled: Callab
 
 
 def lighten(tree: Path) -> None:
-    """Change the makefile so that it adds $(FASTOPEN_COLD), such as -O1, to the flags of files that hardly
-    run in page loads: the files in COLD, and all files outside HOT."""
+    """Make the makefile add $(FASTOPEN_COLD), such as -O1, to the flags of files that hardly run in page
+    loads. These are the files in COLD, and all files outside HOT."""
     folders = " ".join(f"{folder}/%" for folder in HOT)
     cold = f"$(filter-out {folders},$(obj)/)$(filter {' '.join(COLD)},$(obj)/$(basetarget))"
     with (tree / FLAGS).open("a", encoding="utf-8") as file:

@@ -67,8 +67,8 @@ WIDTH: Final = 80
 
 @dataclass(frozen=True)
 class EngineComparison(TwoTimes):
-    """The results of one cell (page, network, setup and arm) on both engines: `host` runs in real time, and
-    `virtual` in virtual time. Times are in ms, None if no load was valid."""
+    """The results of loading one page, with or without TFO (`arm`), on both engines: in real time (`host`)
+    and in virtual time (`virtual`). Times are in ms, None if no load was valid."""
 
     page: str
     network: Network
@@ -108,7 +108,8 @@ class EngineComparison(TwoTimes):
 
     @property
     def link_difference_ms(self) -> float | None:
-        """Return the PLT with the program's link minus the PLT with the kernel's, in ms; None if unknown."""
+        """Return the page load time with fastopen's own link model minus that with the kernel's netem, in ms;
+        None if either is unknown."""
         program, kernel = self.program_link.plt_ms_median, self.virtual.plt_ms_median
         return None if program is None or kernel is None else program - kernel
 
@@ -211,8 +212,8 @@ def _cells(plan: Plan, run: Run) -> dict[tuple[EngineName, int, int, ArmName], C
 
 
 def used_connections(store: RunStore) -> dict[int, list[bool]]:
-    """Map each cell's index to a flag for each connection of its valid loads that carried a request: True if
-    the connection's SYN carried data."""
+    """Return flags for the connections of valid loads that carried a request: True if the SYN carried data.
+    They are grouped by the index of the cell, a combination of page, network, setup and use of TFO."""
     used: dict[int, list[bool]] = defaultdict(list)
     for load, record in store.load_records(row for row in store.loads() if row.valid and not row.superseded):
         used[load.cell] += [one.carried_syn_data for one in record.connections if one.requests]
@@ -220,7 +221,8 @@ def used_connections(store: RunStore) -> dict[int, list[bool]]:
 
 
 def verdict(found: Sequence[EngineComparison]) -> str:
-    """Return the verdict: the first cell that disagrees, or the largest differences if all cells agree."""
+    """Return a verdict in words: the first comparison in which the engines disagree, or the largest
+    differences if they agree everywhere."""
     disagreements = [one for one in found if one.disagreement()]
     if disagreements:
         first = disagreements[0]

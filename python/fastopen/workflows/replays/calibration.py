@@ -1,9 +1,8 @@
 """Calibrate a recorded page: separate queueing delay from server think time.
 
-A recorded wait consists of a round trip, the queueing delays of both directions, and the server think time.
-Of a body, only the times of the first and last byte are recorded, not how much had arrived when the next
-resource was requested. If the network is known, loading the page over it separates these parts: without think
-times, waits come from the network, and the times of requests show the positions of references in bodies."""
+A recorded wait for a response consists of a round trip, queueing delays, and the server think time. If the
+recorder's network is known, loading the page over it without think times shows the network's part. It also
+shows the positions of references in bodies: how much had arrived when the next resource was requested."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -70,12 +69,12 @@ class Misfit:
 
 def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loads:
     """Search for the simplest server think times that explain the recording of `page`, the page as imported.
-    The generator yields pages to load, and receives their records.
 
-    `exchanges` has the recorded times of each resource. If a queue delays a response, the server's think time
-    cannot be seen, and all think times together determine which requests meet in a queue. So the search
-    approaches the recording from two ends: from no think times upwards, and from the longest possible ones
-    downwards. Then it removes think times that are not needed."""
+    This is a generator: it yields pages to load, and receives the records of the loads. `exchanges` has the
+    recorded times of each resource."""
+    # If a queue delays a response, the think time cannot be seen, and all think times together determine
+    # which requests meet in a queue. So approach the recording from two ends: from no think times upwards,
+    # and from the longest possible ones downwards.
     search = _Search(exchanges)
     complete = True
     try:
@@ -88,8 +87,8 @@ def search_think_times(page: Page, exchanges: Sequence[RecordedExchange]) -> Loa
 
 
 def calibrate(page: Page, exchanges: Sequence[RecordedExchange], load: Callable[[Page], LoadRecord]) -> Page:
-    """Return the page with the think times that `search_think_times` finds. `exchanges` has the recorded
-    times of each resource, and `load` loads a page over the recorder's network."""
+    """Return the page with the server think times that best explain its recording. `exchanges` has the
+    recorded times of each resource. `load` loads a page over the recorder's network."""
     loads = search_think_times(page, exchanges)
     wanted = next(loads)
     try:
@@ -211,20 +210,20 @@ def _remove_needless(search: _Search) -> _Steps:
 def unlikelihood(found: Misfit, error_us: float | None = None) -> float:
     """Return the negative log-likelihood of the recording, up to a constant, given the errors in `found`.
 
-    Errors are assumed to have a Laplace distribution, because a few are large: if two requests changed places
-    in a queue, or if a packet was lost. `error_us` is the mean absolute error, by default computed from
-    `found`."""
+    Errors are assumed to have a Laplace distribution, with the mean absolute error `error_us`. By default, it
+    is computed from `found`."""
+    # A few errors are large: if two requests changed places in a queue, or if a packet was lost.
     errors = found.errors_us
     mean_us = sum(errors) / max(1, len(errors)) if error_us is None else error_us
     return len(errors) * log(max(RESOLUTION_US, mean_us))
 
 
 def think_time_count(page: Page) -> int:
-    """Return the number of server think times of the page that are not 0, which are the parameters of the
-    explanation.
+    """Return the number of server think times of the page that are not 0.
 
-    This number plus the negative log-likelihood is half of Akaike's criterion (1974, IEEE Transactions on
-    Automatic Control 19:716). So a think time must explain more of the recording than chance would."""
+    The search adds it to the negative log-likelihood as a penalty. The sum is half of Akaike's criterion
+    (1974, IEEE Transactions on Automatic Control 19:716)."""
+    # So a think time must explain more of the recording than chance would.
     return sum(us > 0 for us in _think_times(page).values())
 
 
@@ -237,8 +236,8 @@ def _with_think_times(page: Page, think_times: Mapping[int, int]) -> Page:
 
 
 def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord) -> Misfit:
-    """Compare recorded times with a load of the page over the recorder's network, and return the differences.
-    `exchanges` has the recorded times of each resource, in the same order."""
+    """Return the differences between recorded times and a load of the page over the recorder's network.
+    `exchanges` has the recorded times of each of the page's resources, in order. `record` is the load."""
     waits: dict[int, float] = {}
     asks: dict[int, float] = {}
     asks_bytes: dict[int, float] = {}
@@ -261,8 +260,8 @@ def misfit(page: Page, exchanges: Sequence[RecordedExchange], record: LoadRecord
 
 
 def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
-    """Return the indices of requests whose response no queue can have delayed, because no other request was
-    open while they waited."""
+    """Return the indices of requests that waited for their response while no other request was open. No queue
+    can have delayed these responses."""
     sent, ended = sorted(one.sent for one in exchanges), sorted(one.end for one in exchanges)
     return frozenset(
         index
@@ -272,19 +271,19 @@ def alone(exchanges: Sequence[RecordedExchange]) -> frozenset[int]:
 
 
 def nearer(page: Page, found: Misfit, part: float, most: Sequence[int]) -> Page:
-    """Return the page with think times corrected by the share `part` (0 to 1) of the errors in `found`, and
-    with corrected positions of references. `most` has the longest think time of each resource in µs."""
+    """Return the page with a part of the errors in `found` corrected in the server think times. Positions of
+    references in bodies are corrected completely. `part` is the share of the errors of think times, from 0 to
+    1. `most` has the longest permitted think time of each resource in µs."""
     waits_us = {index: part * us for index, us in found.waits_us.items()}
     return corrected(page, replace(found, waits_us=waits_us), waits_us, most)
 
 
 def corrected(page: Page, found: Misfit, thinking: Collection[int], most: Sequence[int]) -> Page:
-    """Return the page with corrected positions of references, and corrected server think times of the
-    resources in `thinking`. A think time changes by the error of its wait in `found`, but stays between 0 and
-    its value in `most` (µs).
+    """Return the page with server think times and positions of references corrected by the errors in `found`.
 
-    References keep the order of their requests, which is the order of the page's resources. Without this
-    rule, corrections could swap references in the same packet, because bytes do not arrive evenly."""
+    Only the think times of resources in `thinking` (indices) change. They stay between 0 and their value in
+    `most` (µs). References stay in the order of their requests."""
+    # Otherwise, corrections could swap references in the same packet, because bytes do not arrive evenly.
     resources = page.resources
     changes: dict[int, dict[str, int | None]] = {
         index: {"server_think_us": min(most[index], max(0, round(resources[index].server_think_us + us)))}

@@ -49,9 +49,10 @@ class Moments(NamedTuple):
 def cause_of(
     page: Page, recording: Recording, held_ms: tuple[float, ...], record: LoadRecord
 ) -> Cause | None:
-    """Return the step on the critical path whose duration in the replay (`record`) differs most from the
-    recording; None if no step differs by at least WORTH_SAYING_MS. `held_ms` has the time for which the
-    replay held back each request."""
+    """Return the step of a page load, such as `receiving` a resource, that differs most from the recording.
+
+    Only steps on the critical path count. Return None if none differs by at least WORTH_SAYING_MS. `record`
+    is the replayed load. `held_ms` has the time for which the replay held back each request."""
     # Recordings do not distinguish waiting for a connection from waiting for the response.
     recorded = {
         index: Moments(one.asked, one.asked, one.first_byte, one.end)
@@ -72,8 +73,8 @@ def cause_of(
 def steps(
     page: Page, index: int, was: Mapping[int, Moments], now: Mapping[int, Moments]
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield (step, ms in the load `was`, ms in the load `now`) for each step of the request for the resource
-    `index`; nothing if a load lacks this request. `was` and `now` map resources to times of requests."""
+    """Yield the name of each step of a request, and its durations in ms in two loads, `was` and `now`. Both
+    map the index of a resource to the times of its request. Yield nothing if either lacks this `index`."""
     if index not in was or index not in now:
         return
     before, after, resource = was[index], now[index], page.resources[index]
@@ -95,8 +96,8 @@ def largest(steps: Iterable[AnyCause]) -> AnyCause | None:
 
 
 def way_to_the_load_event(page: Page, record: LoadRecord) -> Iterator[int]:
-    """Yield the index of the resource that ended last before the load event, then of the resource that
-    initiated its request, and so on back to the document."""
+    """Yield the indices of the resources that led to the load event, from the last one back to the document.
+    After a resource comes the one that initiated its request."""
     ended = {
         request.resource: request.end_ns
         for request in record.requests
@@ -131,9 +132,10 @@ _KINDS: Final[dict[str, ErrorKind]] = {
 def error_of(
     page: Page, predicted: LoadRecord, original: Page, measured: LoadRecord
 ) -> PredictionError | None:
-    """Return the step on the critical path whose predicted duration differs most from the measured one; None
-    if no step differs by at least WORTH_SAYING_MS. `predicted` is a load of `page`, and `measured` is a load
-    of `original`."""
+    """Return the step on the critical path whose predicted duration differs most from the measured one.
+
+    `predicted` is a load of `page`, and `measured` is a load of `original`. Return None if no step differs by
+    at least WORTH_SAYING_MS."""
     same = _same_resources(page, original)
     of_original = _timed(measured)
     thinks_longer_ms = {

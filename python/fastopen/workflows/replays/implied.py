@@ -236,8 +236,8 @@ def shared_and_quic_hosts(
 ) -> tuple[list[str], list[str]]:
     """Return the hosts with HTTP/2 or HTTP/3, and the hosts among them with HTTP/3.
 
-    A host counts as one with HTTP/2 or HTTP/3 if most of its requests shared a connection with others at the
-    same time, and as one with HTTP/3 if most of these requests used QUIC."""
+    The first are hosts most of whose requests shared a connection with others at the same time. The second
+    are those for which most of these requests used QUIC."""
     pairs = [(one.host, exchange) for one, exchange in zip(resources, exchanges, strict=True)]
     shared = _mostly((host, one.multiplexed) for host, one in pairs)
     multiplexed = ((host, one.carrier == "quic") for host, one in pairs if one.multiplexed and host in shared)
@@ -287,13 +287,13 @@ def _with_resolver(network: Network, recording: Recording, rules: Rules, name: s
 
 
 def window_segments(resources: Sequence[Resource], recording: Recording, rate: int | None) -> int:
-    """Return the initial congestion window for the replay: the segments of the largest response that arrived
-    in one flight, at least WINDOW_SEGMENTS, at most WINDOW_MAX_SEGMENTS. `rate` is the link's, in bit/s.
+    """Return the initial congestion window with which to replay a recording, in segments.
 
-    Content delivery networks begin with more than ten segments, and an open connection may have a larger
-    window. If a response took longer than the rate explains, the replay paces it. The segment of its head is
-    then not full, and Linux counts the window in packets, so the response needs one more segment."""
+    It is the size of the largest response that arrived in one flight, from WINDOW_SEGMENTS to
+    WINDOW_MAX_SEGMENTS. `rate` is the rate of the link in bit/s."""
 
+    # Content delivery networks begin with more than ten segments. A paced response needs one more segment,
+    # because the segment of its head is not full, and Linux counts the window in packets.
     def segments(exchange: RecordedExchange) -> int:
         paced = _sending(exchange, 0.0, rate, WINDOW_MAX_SEGMENTS) > 0
         return math.ceil(exchange.received_bytes / SEGMENT_BYTES) + paced
