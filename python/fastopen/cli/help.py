@@ -102,8 +102,8 @@ class TopicCommand(TyperCommand):
 
 
 def arrange(command: Any, first_options: Sequence[str], examples: Mapping[str, str]) -> None:
-    """Give a command short help: only `first_options`, other options by topic, and the examples, which map
-    command lines to explanations. Do nothing if `first_options` is empty."""
+    """Limit a command's help to `first_options` and `examples`, and group other options by topic. `examples`
+    maps command lines to explanations. Do nothing if `first_options` is empty."""
     if not first_options:
         return
     command.first_options = first_options

@@ -55,8 +55,8 @@ class Reading:
         *,
         quiet: bool = False,
     ) -> list[ImportedPage]:
-        """Load the pages in `inputs` that `choice` selects; all for None. Show progress, and notes on damaged
-        or omitted inputs. `library`: folders with the recordings of URLs in lists."""
+        """Read the pages in `inputs` that `choice` selects, by default all. Show progress, and print notes on
+        damaged inputs. If an input lists URLs, their recordings are in the folders `library`."""
         with warnings.catch_warnings(record=True, action="always", category=LeftOutWarning) as left_out:
             try:
                 with LiveBar(errors_console(), quiet, after_s=BAR_AFTER_S) as bar:

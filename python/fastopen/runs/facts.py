@@ -40,8 +40,9 @@ class Until(Part):
 
 
 class Watched(Part):
-    """The data to keep of each load (packets, TCP trace) in addition to its record. The field names are those
-    of a job."""
+    """The data to keep of each page load in addition to its record, such as its packets."""
+
+    # The field names are those of a job.
 
     packets: bool = False
     tcp_trace: bool = False

@@ -46,7 +46,7 @@ class LoadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """A selection and order of loads. By default, all loads in the order of writing."""
+    """A filter and a sort order for a list of page loads. By default, all loads in the order of writing."""
 
     cell: int | None = None
     """The index of the cell (page, network, setup, engine and use of TFO) of the loads."""

@@ -159,8 +159,7 @@ class RunStore(RunReader):
         return owed
 
     def attempts(self) -> dict[tuple[str, str], Attempts]:
-        """Map (job id, load id) to the number of attempts made, and if more are needed. Loads without
-        attempts are left out."""
+        """Return the attempts made at each load, by (job id, load id). Leave out loads without attempts."""
         found: dict[tuple[str, str], Attempts] = {}
         experiment = self.experiment()
         exact = {cell.index for cell in self.cells() if repeats_to_the_byte(experiment, cell)}

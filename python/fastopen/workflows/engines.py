@@ -87,8 +87,8 @@ def slower_now(parallel: Mapping[EngineName, int]) -> dict[EngineName, float]:
 
 @dataclass(frozen=True)
 class EngineSet:
-    """The engines (`host` for real time, `virtual` for virtual time) that a run needs, and the facts on
-    machine, programs and kernel that it records (`environment`)."""
+    """The engines that a run needs: `host` for real time, `virtual` for virtual time, or both. `environment`
+    has the facts on machine, programs and kernel that the run records."""
 
     engines: dict[EngineName, Engine]
     environment: dict[str, Any]
@@ -111,11 +111,11 @@ class EngineSet:
     ) -> "EngineSet":
         """Set up the engines that a plan needs.
 
-        `kernel` is the kernel that the user named, and `parallel` the number of emulated networks to run at
-        once. For a resumed run, `recorded` is the environment in which it was started. `store` is the folder
-        or URL of a store of results. `executor` runs jobs of virtual time instead of this process. Raises
-        InputError if store or executor cannot be used, MachineError if the program that emulates networks or
-        a kernel is missing."""
+        `kernel` is the user's choice for virtual time. `parallel` is the number of emulated networks at once.
+        For a resumed run, `recorded` is the environment in which it was started. `store` is the folder or URL
+        of a store of results. `executor` runs loads in virtual time instead of this process. Raises
+        InputError if store or executor cannot be used. Raises MachineError if the program that emulates
+        networks, or a kernel, is missing."""
         if executor is not None and plan.engines != ("virtual",):
             raise InputError("workers run only in virtual time", "--workers", "use --engine virtual")
         program = find_program()

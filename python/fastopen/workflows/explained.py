@@ -112,15 +112,15 @@ class Explained:
 
     @property
     def sourced(self) -> Tried:
-        """Return the result for the rig with all properties (such as an initial window of 3) that a source
-        documents, and no assumed ones. The published figures do not influence this choice."""
+        """Return the result for the test conditions that a source documents, such as an initial window of 3.
+        This rig has no assumed properties, and the published figures do not influence its choice."""
         found = self.of(sourced_rig(self.space))
         assert found is not None, "every search loads it"
         return found
 
     @property
     def best(self) -> Tried:
-        """Return the best rig by `Tried.rank`, over all published pages and networks of all tables."""
+        """Return the rig that agrees best with the published figures of all pages, networks and tables."""
         return best_of(self.tried)
 
     def of(self, rig: Rig) -> Tried | None:

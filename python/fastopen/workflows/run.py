@@ -129,8 +129,7 @@ Observe = Callable[[StartedRun], AbstractContextManager[Watch]]
 
 @dataclass(frozen=True)
 class ExecutedRun(Closing):
-    """The results of a run that has finished or was stopped early. Use it in a `with` statement, which closes
-    the run."""
+    """The results of a run that has finished or was stopped early. A `with` statement closes its database."""
 
     store: RunStore
     """The store of the run, open for reading. A run in memory is lost when the store is closed."""

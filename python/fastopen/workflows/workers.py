@@ -22,11 +22,10 @@ Result = TypeVar("Result")
 
 @contextmanager
 def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
-    """Yield (executor, number): an executor that runs tasks on the workers of the Dask scheduler at
-    `address`, and the number of tasks that they run at once.
+    """Connect to the Dask scheduler at `address`, and yield an executor that runs tasks on its workers. Also
+    yield the number of tasks that the workers run at once. At the end, wait for tasks that still run.
 
-    On exit, wait for tasks that were cancelled while they ran. Raises MachineError if Dask is not installed,
-    if no scheduler answers, or if the scheduler has no workers."""
+    Raises MachineError if Dask is not installed, or if the scheduler does not answer or has no workers."""
     try:
         from distributed import Client
     except ImportError:
@@ -47,10 +46,10 @@ def workers_at(address: str) -> Iterator[tuple[Executor, int]]:
 
 
 class DaskExecutor(Executor):
-    """An executor that runs tasks on the workers of a Dask client. The caller closes the client.
+    """An executor that runs tasks on the workers of a Dask client. The caller closes the client."""
 
-    Dask's own executor (`Client.get_executor`) is not used, because it reports a task as cancelled while it
-    still runs, and waits forever if no workers are left."""
+    # Dask's own executor (`Client.get_executor`) reports a task as cancelled while it still runs, and waits
+    # forever if no workers are left.
 
     def __init__(self, client: Any, without_workers_s: float = WITHOUT_WORKERS_S) -> None:
         """Use a connected Dask client. If no worker is available for `without_workers_s` seconds, open tasks

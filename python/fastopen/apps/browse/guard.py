@@ -78,8 +78,8 @@ class Selected:
 
 @dataclass(frozen=True)
 class Paging:
-    """One page of a list that is shown in pages of ROWS rows: its `number` (from 1), and the `total` number
-    of rows of the list."""
+    """One page of a list that is shown in pages of ROWS rows. `number` is the page's number, from 1. `total`
+    is the number of rows in the whole list."""
 
     number: int
     total: int
@@ -152,9 +152,9 @@ class Guarded(RequestHandler):
             raise HTTPError(403, "open the address that fastopen browse printed, with its token")
 
     def decode_argument(self, value: Any, name: str | None = None) -> Any:
-        """Decode a query argument or, if `name` is None, a group of the path's pattern (None if the group did
-        not match). Groups are decoded as file names, because a run's folder may have a name that is not
-        valid UTF-8."""
+        """Decode a query argument. If `name` is None, decode a group of the path's pattern as a file name. A
+        value of None stays None."""
+        # The name of a run's folder may be invalid UTF-8.
         if value is None:
             return None
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)

@@ -26,7 +26,7 @@ THREADS: Final = 4
 
 class WorkerThreads:
     """Daemon threads that run at most `threads` functions at the same time. The interpreter does not wait for
-    them when it exits, unlike for threads of `concurrent.futures`, so they do not delay Ctrl-C."""
+    them when it exits, so they do not delay Ctrl-C."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._free = asyncio.Semaphore(threads)
@@ -53,8 +53,8 @@ SMALL_KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class Outline:
-    """The plan of a run: its experiment, its cells (each a page over one network with one setting, with or
-    without TFO), and the factors (settings) that vary."""
+    """The plan of a run. A cell is a page over one network with one setting, with or without TFO. Factors
+    are the settings that vary in the run."""
 
     experiment: Experiment
     cells: list[Cell]
@@ -148,8 +148,8 @@ class Kept:
         return await self._small.get("outline", folder, Outline.read)
 
     async def counts(self, folder: Path) -> dict[int, tuple[int, int]]:
-        """Map the index of each cell (a page over one network with one setting, with or without TFO) to a
-        pair: the number of finished loads and the number of valid loads."""
+        """Return the numbers of finished and of valid loads, by the index of their cell. A cell is a page
+        over one network with one setting, with or without TFO."""
 
         def read(_: Path) -> dict[int, tuple[int, int]]:
             with RunReader.open(folder) as run:

@@ -107,8 +107,8 @@ class ScriptResult:
 
     @property
     def agrees(self) -> bool | None:
-        """Return True if fastopen's own count of handshakes with acknowledged SYN data (TCPI_OPT_SYN_DATA)
-        agrees with the script's text, False if not; None if the script did not pass."""
+        """Return True if fastopen and the script count equally many handshakes with acknowledged SYN data.
+        Sockets with cleared evidence may count or not. Return None if the script did not pass."""
         if self.syn_data_acked is None or self.syn_data_acked_read is None:
             return None
         return self.syn_data_acked_read <= self.syn_data_acked <= self.syn_data_acked_read + self.unread

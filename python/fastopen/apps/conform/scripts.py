@@ -60,11 +60,9 @@ class Script:
         return [argument for argument in given if argument.split("=")[0] not in own]
 
     def syn_data_acked(self) -> int:
-        """Return the number of the script's handshakes that acknowledge all data of their SYN.
-
-        In a script, such a handshake is a SYN with data, which may be retransmitted without data, and then
-        the first SYN-ACK in the other direction. SYNs that cross (simultaneous open) are not Fast Open in
-        Linux."""
+        """Return the number of handshakes in the script whose SYN-ACK acknowledges all data of the SYN."""
+        # The SYN may be retransmitted without data before the SYN-ACK in the other direction. SYNs that cross
+        # (simultaneous open) are not Fast Open in Linux.
         acked = 0
         ends: dict[str, set[int]] = {"<": set(), ">": set()}
         for found in _SEGMENT.finditer(self.text):
@@ -81,9 +79,9 @@ class Script:
 
 
 def stage(folder: Path, kernel: Path | None, to: Path) -> list[Script]:
-    """Copy the Fast Open scripts of the packetdrill checkout `folder`, and the scripts that are stored beside
-    the file `kernel`, if any, to the folder `to`. Return all these scripts. Raises InputError if the checkout
-    has no Fast Open scripts."""
+    """Copy packetdrill's Fast Open scripts from its checkout `folder` to the folder `to`, and return them.
+    Include scripts that are stored beside the file `kernel`, if any. Raises InputError if the checkout has no
+    Fast Open scripts."""
     suite = to / "packetdrill" / SUITE.name
     if not (folder / SUITE).is_dir():
         raise InputError(f"has no Fast Open scripts: {SUITE} is missing", str(folder))

@@ -114,11 +114,10 @@ def workspace(folder: Path, waiting: Callable[[], None]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """The source of a kernel and the options of its build. Without `source` (a path), apt provides the newest
-    Linux, or the newest of a `series` such as `6.12`. `jobs`: parallel compilers; None for one per core.
-
-    `force` rebuilds an installed kernel. Without `force`, `if_missing` accepts an installed kernel of any
-    version, if this version of fastopen has the same kernel options and patches."""
+    """The source of a kernel, and the options of its build. Without the path `source`, apt provides the
+    newest Linux, or the newest of a `series` such as `6.12`. `force` builds an installed kernel again.
+    `if_missing` accepts an installed kernel of any version with the same kernel options and patches. `jobs`
+    is the number of parallel compilers, by default one per core."""
 
     source: Path | None = None
     series: str | None = None

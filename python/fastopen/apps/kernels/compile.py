@@ -1,8 +1,7 @@
 """Turn an unpacked source into a kernel: patch, configure, precompile headers, compile and strip it.
 
-Reading the headers for each file takes most of a build's time. The precompiled header replaces the first
-header that the kernel's make includes in each compilation. If a file is compiled with other flags, gcc
-ignores the precompiled header. See docs/measurements/kernel.md for the measurements."""
+Reading the headers for each file takes most of a build's time, so a precompiled header replaces the first
+header of each compilation. docs/measurements/kernel.md has the measurements."""
 
 import itertools
 import os

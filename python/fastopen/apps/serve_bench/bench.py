@@ -76,7 +76,7 @@ def _flood(value: object) -> object:
 
 
 def flood_words(flood: Flood | None) -> str:
-    """Return the value of `--flood` that requests this flood."""
+    """Format a SYN flood as a value of `--flood`, such as `plain:1000`; `none` for no flood."""
     if flood is None:
         return "none"
     return f"{'plain' if flood.cookies == 'none' else flood.cookies}:{flood.rate_per_s}"
@@ -194,7 +194,7 @@ class BenchCell:
 
 
 def cells_of(bench: Bench) -> list[BenchCell]:
-    """Return the settings' combinations, in the order of rows. Only the arm `warm` gets a new cookie key."""
+    """Return all combinations of a benchmark's settings. A new cookie key is only used with warm cookies."""
     loads: list[tuple[Arrivals, int]] = [("rate_per_s", rate) for rate in bench.rates]
     loads += [("clients", number) for number in bench.clients]
     factors = product(loads, bench.tfo_queue, bench.syncookies, bench.flood, bench.new_key, bench.arms)
@@ -210,9 +210,9 @@ def cells_of(bench: Bench) -> list[BenchCell]:
 def jobs_of(
     bench: Bench, cells: Sequence[BenchCell], repeats: int, server: Sequence[str] | None, server_listen: bool
 ) -> Iterator[Job]:
-    """Yield a job for each cell in each of `repeats` rounds, shuffled if there are several rounds. A job's id
-    is `CELL#ROUND`: the index of the cell and the number of the round. `server`: the command of an external
-    server; None for the built-in server. `server_listen`: give its listeners a TFO queue."""
+    """Yield a job for each combination of settings (`cells`) in each of `repeats` rounds. Several rounds are
+    shuffled. A job's id is `CELL#ROUND`, with the index of the cell. `server` is the command of an external
+    server, or None for the built-in one. `server_listen` gives its listeners a TFO queue."""
     order = Random(bench.seed)
     for repeat in range(repeats):
         numbers = list(range(len(cells)))

@@ -101,8 +101,8 @@ def segments(record: TransactionsRecord) -> float | None:
 
 @dataclass(frozen=True)
 class CellRow:
-    """The valid records of a cell by repeat, and of its baseline: the same cell without TFO. The baseline is
-    empty for a cell without TFO."""
+    """The valid records for one combination of settings (`cell`), by repeat. `baseline` has the records for
+    the same combination without TFO. It is empty if the combination is without TFO itself."""
 
     cell: BenchCell
     records: Mapping[int, TransactionsRecord]
@@ -133,7 +133,7 @@ class CellRow:
 
     @property
     def server_counters(self) -> dict[str, int]:
-        """Return the growth of the kernel counters in OF_SERVER over all repeats, by name, unless it is 0."""
+        """Return the growth of the server's kernel counters over all repeats, by name. Leave out zeros."""
         counted = {
             name: sum(one.counters.origins.get(name, 0) for one in self.records.values())
             for name in OF_SERVER

@@ -40,7 +40,8 @@ class PageLoadOptions:
 
 
 def one_network(rtt: str, down: str, up: str, options: Mapping[str, str]) -> Network:
-    """Return the network with these values, as `networks_of`, but raise InputError if a value is a list."""
+    """Return the network with these values. Raises InputError if a value is invalid or a list. For the error,
+    `options` maps options of `fastopen run` to this command's names."""
     written = {"rtt": rtt, "down": down, "up": up}
     network, *more = networks_of(options, **written)
     if more:

@@ -55,7 +55,7 @@ TIMEOUT_FACTOR: Final = 4
 
 @dataclass(frozen=True)
 class ReplayValidation:
-    """The results for all pages, in the given order. `kernel`: the virtual engine's; None for `host`."""
+    """The results of replaying recorded pages. `kernel` is the kernel of virtual time; None for real time."""
 
     validated: tuple[ValidatedReplay, ...]
     unreplayable: tuple[str, ...]
@@ -76,9 +76,10 @@ def validate_replays(
     rules: Rules | None = None,
     watch: Watch = lambda _: None,
 ) -> ReplayValidation:
-    """Replay recordings, and compare the page load times with the recorded times. Without `engine`, choose
-    `virtual` if possible. `host` loads each page `repeats` times, and the median counts. `watch` gets the
-    progress. Raises MachineError if the engine cannot run."""
+    """Replay recordings, and compare the page load times with the recorded times.
+
+    `engine` is `virtual` by default, if possible, or else `host`, which takes the median of `repeats` loads.
+    `watch` gets the progress. Raises MachineError if the engine cannot run."""
     chosen = engine or auto_engine(kernel)
     replays: list[Replay] = []
     unreplayable: list[str] = []

@@ -45,7 +45,7 @@ Loads = dict[tuple[str, int, ArmName], list[LoadRecord]]
 
 @dataclass(frozen=True)
 class Prediction(TwoTimes):
-    """A page's load time over the network `after` with or without TFO: predicted and measured in Chromium."""
+    """The predicted and the measured time of loading a page over the network `after`, with or without TFO."""
 
     page: str
     before: Network
@@ -102,8 +102,8 @@ class Prediction(TwoTimes):
 
 @dataclass(frozen=True)
 class Transfer:
-    """The settings of a validation: the network of the recorded load (`before`), the networks to predict
-    (`after`), the way to load pages, and the number of samples of each load (`repeats`)."""
+    """The settings of a validation of predictions. A page is recorded over the network `before`, and its
+    loads over the networks `after` are predicted. `repeats` is the number of samples of each load."""
 
     before: Network
     after: Sequence[Network]

@@ -101,8 +101,8 @@ class Replay:
     arm: ArmName = ARM
 
     def loaded_page(self) -> Page:
-        """Return the page as the replay loads it: with https URLs for hosts with HTTP/3, and http URLs for
-        other hosts. Without hosts with HTTP/3, the page is unchanged. Ports do not change."""
+        """Return the page as the replay loads it. If any host has HTTP/3, such hosts get https URLs, and
+        other hosts get http URLs. Ports do not change."""
         quic = self.origins.http3_hosts
         if not quic:
             return self.page
@@ -165,11 +165,8 @@ def replay_of(imported: ImportedPage, rules: Rules = Rules()) -> Replay:
 
 
 def recorders_network(recording: Recording) -> Network | None:
-    """Return the network over which a page was recorded: the network that the recording names, or else a
-    network derived from its timings.
-
-    Return None if the named network is invalid, if no handshake shows an RTT, or if the link was never
-    full."""
+    """Return the network over which a page was recorded. If the recording does not name it, derive it from
+    the timings. Return None if the named network is invalid, or if the timings do not show RTT and rate."""
     if recording.network is not None:
         try:
             return Network.model_validate(recording.network)

@@ -63,8 +63,8 @@ def target_of(text: str) -> Target:
 
 
 def greeting(target: Target) -> bytes:
-    """Return the client's first bytes: a ClientHello, or a HEAD request for http. They have no side effects,
-    so the server may get them twice (RFC 7413, section 2.1)."""
+    """Return the first bytes to send to the server: a TLS ClientHello, or a HEAD request for http."""
+    # They have no side effects, so the server may get them twice (RFC 7413, section 2.1).
     if target.scheme == "https":
         return _client_hello(target.host)
     name = f"[{target.host}]" if ":" in target.host else target.host
@@ -321,11 +321,9 @@ def _least_ms(trials: list[Trial]) -> float | None:
 
 def all_lost(asked: list[Trial], plain: Trial) -> bool:
     """Return True if at least two SYNs requested a cookie (`asked`), and each SYN or its SYN-ACK was lost.
-    `plain`: a connection without Fast Open, for its RTT.
-
-    If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then the
-    client has retransmitted nothing, but its RTT includes the second until the server's retransmission (RFC
-    6298)."""
+    `plain` is a connection without Fast Open, whose RTT shows a normal handshake."""
+    # If the SYN-ACK was lost, the server may retransmit it just before the client retransmits its SYN. Then
+    # the client's RTT includes the second until the server's retransmission (RFC 6298).
     usual_ms = plain.rtt_ms or 0
     waited = [(trial.rtt_ms or 0) - usual_ms > SYN_TIMEOUT_MS / 2 for trial in asked]
     return len(asked) > 1 and all(

@@ -56,8 +56,8 @@ _WITHOUT_COOKIE: Final = {
 
 
 def conclude(found: Probed, setting: int = SERVER) -> Conclusion:
-    """Return the verdict on a server's Fast Open from the results of probing it. `setting`:
-    net.ipv4.tcp_fastopen of this machine."""
+    """Return the verdict on a server's Fast Open from the results of probing it. `setting` is the value of
+    net.ipv4.tcp_fastopen on this machine."""
     if not found.reachable:
         return Conclusion(f"cannot be determined: {found.error}")
     if found.disabled_here:

@@ -20,8 +20,8 @@ SHORT_QUEUE: Final = 5
 
 @dataclass(frozen=True)
 class Observation:
-    """A finding on TFO on this machine: `says` is its text, `todo` a remedy or empty. `rows`: the possible
-    causes in path, server or settings. The counters may not distinguish these causes."""
+    """A finding on TFO on this machine. `says` is its text, and `todo` is a remedy or empty. `rows` has the
+    possible causes in path, server or settings, among which the counters may not distinguish."""
 
     key: str
     """An identifier for programs, such as `client-off`."""

@@ -59,12 +59,12 @@ def replace_by_front(
     pcap: Path | None = None,
     **settings: object,
 ) -> NoReturn:
-    """Replace this process with fastopen.apps.programs.front (execve(2)), which runs `command` and gets
-    `settings` as JSON. The shell then sends signals to the front directly, and sees its stops and its exit
-    code. If the front fails, it removes the files `report` and `pcap` if they are empty.
+    """Replace this process with fastopen.apps.programs.front, which runs `command` and writes `report`.
 
-    `program`: the world program. Empty an earlier report. Raises InputError or MachineError, before the
-    command runs, if the report cannot be written."""
+    `program` is the program that supervises the command or emulates its network. `pcap` is the file for
+    packets. `settings` are passed on as JSON. An earlier report is emptied. Raises InputError or MachineError
+    if the report cannot be written."""
+    # Without a process in between, the shell signals the front directly, and sees its stops and exit code.
     if report is not None:
         try:
             report.touch()

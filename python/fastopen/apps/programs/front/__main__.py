@@ -24,11 +24,11 @@ LOST: Final = 1
 
 
 def main(settings: str, program: str, *command: str) -> None:
-    """Run `command` under the world program (`program`). End with the exit code or signal of the command.
+    """Run `command`, report its use of TFO, and end with its exit code or signal. `program` is the program
+    that supervises the command or emulates its network.
 
-    `settings` is JSON with `json` and `quiet` (bool), and `report` and `pcap` (path or null). For a command
-    in an emulated network (a world), it also has `job`, a descriptor of a file with the network's settings,
-    and `kernel`: null for real time, or the command line of the kernel for virtual time."""
+    `settings` is a JSON object with the flags `json` and `quiet`, and the paths `report` and `pcap` or null.
+    For an emulated network, it also has the arguments `job` and `kernel` of `run_supervised`."""
     asked = json.loads(settings)
     target = Console(stderr=True, highlight=False, emoji=False)
     files = [Path(asked[name]) for name in ("report", "pcap") if asked[name] is not None]

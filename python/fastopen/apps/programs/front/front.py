@@ -42,8 +42,8 @@ class CommandError(MachineError):
 
 
 class SupervisorLostError(Exception):
-    """Raised if the supervisor was killed while the command ran. `signal`: in virtual time, the last signal
-    that this process received, which ended the kernel; None if another process killed the supervisor."""
+    """The error that the supervisor was killed while the command ran. In virtual time, `signal` is the signal
+    that this process received and that ended the kernel. It is None if another process was the cause."""
 
     def __init__(self, number: int | None) -> None:
         super().__init__(number)
@@ -59,11 +59,11 @@ class SupervisorLostError(Exception):
 def run_supervised(
     program: Path, command: Sequence[str], job: int | None = None, kernel: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run the command under the supervisor (`program`). Return the record with its connections and exit code.
-    Raises CommandError if the command cannot be run, and SupervisorLostError if the supervisor was killed.
+    """Run a command under the supervisor `program`, and return a record of its connections and exit code.
 
-    With `job`, a descriptor of a file with settings, the command runs in an emulated network (a world). With
-    `kernel`, the command line of a kernel of the virtual engine, the world runs on this kernel."""
+    `job` is the descriptor of a file with the settings of an emulated network, in which to run the command.
+    None stands for the real network. `kernel` is the command line of a kernel for virtual time. Raises
+    CommandError if the command cannot be run, and SupervisorLostError if the supervisor was killed."""
     # This process may have been started with SIGCHLD ignored. Then wait() would not return a child's status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # Block the signals, so that `attend` can wait for them. The supervisor unblocks them for its command.
