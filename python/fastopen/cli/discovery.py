@@ -68,7 +68,7 @@ class Commands(TyperGroup):
         return [name for panel in COMMAND_PANELS for name, one in made if one.rich_help_panel == panel]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the help's list of commands, with the headings of their panels even without Rich's frames."""
+        """Write the list of commands into the help, grouped by panel with headings, even without Rich."""
         every: list[tuple[str, Any]] = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         width = formatter.width - 6 - max(len(name) for name, _ in every)
         for panel in COMMAND_PANELS:

@@ -55,7 +55,7 @@ UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 
 class TopicCommand(TyperCommand):
-    """A command whose help can be limited to a topic, with headings even without Rich's frames."""
+    """A command whose help can be limited to the options of a topic, such as `--help TOPIC`."""
 
     first_options: Sequence[str] = ()
 

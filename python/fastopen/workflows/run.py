@@ -232,9 +232,9 @@ def resume_run(
     """Execute the remaining loads of the run in `folder`, if any, and return its results. `observe` receives
     the run before its execution.
 
-    Experiment and pages come from the run. Recorded bodies come from `imported`, or are read again from
-    `options.inputs`, or else from the run's own inputs. Raises InputError if the run cannot be read or its
-    recorded bodies have changed; MachineError if this machine cannot execute the run."""
+    Recorded bodies come from `imported`. If it is None, read them again from `options.inputs`, by default
+    from the run's own inputs. Raises InputError if the run cannot be read or its recorded bodies have
+    changed. Raises MachineError if this machine cannot execute the run."""
     RunStore.absorb_log(folder)
     with _closed_on_error(RunStore.open(folder)) as store:
         kept = store.options.get("until")
@@ -257,8 +257,9 @@ def resume_run(
 def run_in_memory(
     plan: Plan, kernel: str | None, jobs: int | None, watch: Watch, bodies: Bodies | None = None
 ) -> ExecutedRun:
-    """Execute a plan and keep the results only in memory. `jobs` is the number of emulated networks at once,
-    and `watch` is called after each event. Raises KeyboardInterrupt if the execution is interrupted."""
+    """Execute a plan, and keep the results only in memory. `jobs` is the number of emulated networks at once.
+    `watch` is called after each event. `bodies` has the recorded bodies of the pages, if they are needed.
+    Raises KeyboardInterrupt if the execution is interrupted."""
     engines = EngineSet.of(plan, kernel, jobs)
     store = RunStore.create(None, plan, engines.environment)
     started = StartedRun(store, plan, bodies or {}, engines, RunOptions())

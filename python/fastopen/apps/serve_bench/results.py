@@ -82,8 +82,8 @@ def threads_us(record: TransactionsRecord) -> float | None:
 
 
 def core_us(record: TransactionsRecord) -> float | None:
-    """Return the busy time of the server's core per answered transaction, in us. None if other processes used
-    this core, if another core received the server's packets, or if nothing was measured."""
+    """Return the busy time of the server's core per answered transaction, in us. Return None if other
+    processes used this core, if another core received the server's packets, or if nothing was measured."""
     core = record.core
     if core is None or not record.answered or not core.steered or not is_alone(core):
         return None
@@ -242,10 +242,11 @@ def run_bench(
     server_listen: bool,
     watch: Callable[[str, int, int], None],
 ) -> BenchResult:
-    """Run a benchmark. In virtual time each cell runs only once, because repeats give the same result.
+    """Run all combinations of a benchmark's settings, in virtual time without repeats.
 
-    After each job, call `watch` with the cell's name, the number of finished jobs and the number of all jobs.
-    `server` and `server_listen` are those of `jobs_of`."""
+    `kernel` names the kernel for virtual time. `server` is the command of an external server, or None for the
+    built-in one. `server_listen` gives its listeners a TFO queue. After each job, `watch` gets the name of
+    its settings, the number of finished jobs, and the number of all jobs."""
     cells = cells_of(bench)
     repeats = bench.repeats if engine == "host" else 1
     program = find_program()

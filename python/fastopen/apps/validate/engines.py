@@ -168,8 +168,8 @@ class EngineComparison(TwoTimes):
 def compare_engines(
     page: Page, setups: list[Setup], networks: list[Network], repeats: int, seed: int, run: Run
 ) -> Iterator[EngineComparison]:
-    """Load a page on both engines without and with TFO, with each setup over each network. Yield a comparison
-    for each combination (cell). `run` executes a plan of loads; `repeats` counts loads in real time."""
+    """Load a page in real time and in virtual time, and compare the results. Yield a comparison for each
+    setup and network, without and with TFO. `repeats` counts loads in real time. `run` executes a plan."""
     asked = Experiment(
         name="agreement",
         pages=[page.name],

@@ -32,12 +32,11 @@ def export(
     replace: bool = False,
     watch: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Write all loads of a run, or those of the job with the id `job`, into a new folder. Return their
-    number.
+    """Write the page loads of a run into a new folder, in the file format `form`, and return their number.
 
-    `form` is the file format. `watch` is called with the number of loads written so far. Raises InputError if
-    the run is damaged or has no such job or no screenshots. For `replace` and further errors see
-    `atomic_folder`."""
+    With `job`, a job's id, write only the loads of this job. `replace` removes an earlier export in the
+    folder. `watch` is called with the number of loads written so far. Raises InputError if the run is damaged
+    or has no such job or no screenshots, and the errors of `atomic_folder`."""
     run.check_job(job)
     count, at = 0, ""
     try:

@@ -3,9 +3,8 @@
 docs/measurements/replays.md lists the rules.
 
 The page contains the delays that the recorder's browser and servers caused: name lookups, handshakes with
-TLS, waits for a connection, server think times, bodies that arrived slower than the network explains.
-Delays that the network causes are left to the replay: round trips, slow start, sharing of the link. The page
-has no absolute time of the recording, not even the time of its load event."""
+TLS, waits for a connection, server think times, and slow sending of bodies. Delays that the network causes
+are left to the replay: round trips, slow start, and sharing of the link."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
