@@ -177,8 +177,8 @@ def _recorded(results: Results) -> Console:
 
 
 def open_run(run: str | Path = "last") -> Run:
-    """Open a run that was kept in a folder. `run`: the folder, the name of the run, or `last` for the latest
-    run. Raises InputError if the run cannot be opened."""
+    """Open a run that was kept in a folder. `run` is the folder, the name of the run, or `last` for the
+    latest run. Raises InputError if the run cannot be opened."""
     return Run(RunStore.open(find_run(run)))
 
 

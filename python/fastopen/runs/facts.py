@@ -66,8 +66,8 @@ SHAPES: Final[dict[str, type[BaseModel]]] = {"environment": Environment, "option
 
 
 def describe_environment(program_version: str, parallel: int) -> dict[str, Any]:
-    """Return facts about this machine and the program versions as JSON values. `program_version`: of the
-    program that emulates networks. `parallel`: the number of emulated networks that run at once."""
+    """Return facts about this machine and the versions of programs as JSON values. `program_version` is that
+    of the program that emulates networks. `parallel` is the number of emulated networks at once."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -86,7 +86,7 @@ class Listing:
 
 
 def file_name(number: int, job: str, load: str, ending: str) -> str:
-    """Return a file name such as `000001-JOB-LOAD.pcapng`, safe on every file system, for data of one load.
-    `number`: the load's number, unique in the run. `ending`: the name's ending without the dot."""
+    """Return a file name for data of one load, such as `000001-JOB-LOAD.pcapng`, safe on every file system.
+    `number` is the load's number in the run, and `job` and `load` are ids. `ending` has no dot."""
     plain = re.sub(r"[^A-Za-z0-9@#.,=()-]+", "-", f"{job} {load}").strip("-")[:NAME_MAX]
     return f"{number:06}-{plain}.{ending}"

@@ -65,8 +65,8 @@ def first_difference(
 
 
 def expected_table(experiment: Experiment) -> dict[tuple[str, ...], int | None]:
-    """Return the expected page load times in ns from expected.csv (None: no valid load), with the keys that
-    `measured` uses. Raises InputError if the table lacks the experiment."""
+    """Return the expected page load times in ns from expected.csv, with the keys that `measured` uses. None
+    stands for no valid load. Raises InputError if the table lacks the experiment."""
     with packaged_file("experiments", FILE).open(encoding="utf-8", newline="") as file:
         expected = {
             tuple(row[name] for name in COLUMNS[:-1]): int(row["plt_ns"]) if row["plt_ns"] else None

@@ -270,8 +270,8 @@ def _rounded(value: float | None) -> float | None:
 
 
 def sourced_rig(space: RigSpace) -> Rig:
-    """Return the rig with all properties that a source documents. Of several values of one property, use the
-    first."""
+    """Return the rig (test conditions) with all properties that a source documents. If a property has several
+    values, use the first."""
     sourced = {one.name: one for one in reversed(space.properties) if not one.assumed}
     return space.ordered(sourced.values())
 
@@ -290,7 +290,7 @@ def published_findings(cells: Sequence[PublishedCell]) -> Mapping[PublishedCell,
 
 
 def best_of(tried: Sequence[Tried], left_out: Collection[PublishedCell] = ()) -> Tried:
-    """Return the rig with the best `Tried.rank` over all published pages and networks except `left_out`."""
+    """Return the rig (test conditions) that agrees best with all published figures except `left_out`."""
     judged = frozenset(tried[0].times).difference(left_out)
     return min(tried, key=lambda one: one.rank(judged))
 

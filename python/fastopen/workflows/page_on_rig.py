@@ -1,4 +1,4 @@
-"""Load a page with the properties of a rig, and fit the page to published times without TFO."""
+"""Load a page under assumed test conditions (a rig), and fit it to published times without TFO."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

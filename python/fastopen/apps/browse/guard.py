@@ -214,8 +214,8 @@ class Guarded(RequestHandler):
             self.show("part.html.jinja", title=title, html=html, back=back)
 
     def download(self, name: str, kind: str, content: bytes | str) -> None:
-        """Finish the response with a file for the browser to save. `name`: the file's name, with only
-        letters, digits, dots and hyphens. `kind`: its content type."""
+        """Finish the response with a file for the browser to save. `name` is the file's name, with only
+        letters, digits, dots and hyphens. `kind` is its content type."""
         self.set_header("Content-Type", kind)
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         if isinstance(content, str):

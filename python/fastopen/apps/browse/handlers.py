@@ -147,8 +147,8 @@ def _rows_csv(figure: Figure) -> str:
 
 
 async def one_run(at: Guarded, name: str) -> None:
-    """Show the page of one run: its settings, and the numbers of loads of each cell (a page over one network
-    with one setting, with or without TFO). The browser requests the other sections later."""
+    """Show the page of one run: its settings, and the numbers of loads for each page, network and setting,
+    with and without TFO. The browser requests the other sections later."""
     folder = at.kept.find(name)
     outline = await at.kept.outline(folder)
     counts = await at.kept.counts(folder)

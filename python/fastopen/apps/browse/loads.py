@@ -101,8 +101,8 @@ class OneLoad:
 
 
 def read_load(run: RunReader, outline: Outline, number: int) -> OneLoad:
-    """Read the load `number` of a run. `outline`: the plan of this run. Raises InputError if the run has no
-    load with this number, or cannot be read."""
+    """Read the load `number` of a run, to show it. `outline` is the plan of this run. Raises InputError if
+    the run has no load with this number, or cannot be read."""
     row = _required(run, number)
     text = run.load_json(row.job, row.load, row.attempt)
     record = run.load_record(row.job, row.load, row.attempt)

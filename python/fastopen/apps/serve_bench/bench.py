@@ -170,7 +170,7 @@ def _at_options(found: InputError, given: Mapping[str, Any]) -> InputError:
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One combination of a benchmark's settings. `arm`: without TFO, or with TFO and cold or warm cookies."""
+    """One combination of a benchmark's settings. `arm` is the use of TFO: none, or cold or warm cookies."""
 
     arm: ArmName
     arrivals: Arrivals
@@ -183,7 +183,7 @@ class BenchCell:
 
     @property
     def factors(self) -> dict[str, str]:
-        """Map the names of all settings, except the arm, to their values as text: `load` to `300/s`."""
+        """Map the settings' names to their values as text, such as `load` to `300/s`. Leave out `arm`."""
         return {
             "load": f"{self.count:,}/s" if self.arrivals == "rate_per_s" else f"{self.count:,} clients",
             "queue": str(self.tfo_queue),

@@ -216,7 +216,7 @@ class BenchResult:
 
     @property
     def holds(self) -> bool:
-        """Return True if every cell has a valid record."""
+        """Return True if every combination of settings has a valid record."""
         return all(row.records for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Pruning:
 
 def prune(store: ResultsStore, asked: Pruning, now: float) -> tuple[int, int]:
     """Remove damaged files and the files that `asked` selects. Return their number and total size in bytes.
-    `now`: the time in seconds since the epoch. Raises InputError if the store cannot be read or changed."""
+    `now` is the time in seconds since the epoch. Raises InputError if the store cannot be read or changed."""
     going: list[KeptFile] = []
     staying: list[KeptFile] = []
     for file in _kept(store):

@@ -43,7 +43,7 @@ SEARCHED: Final = ("jobs", "json", "output", "quiet", "report", "store")
 
 
 def explain_rigs(name: str, settings: RunSettings) -> None:
-    """Find the rig (test conditions) that best explains the published times, of all that an experiment
+    """Find the test conditions that best explain published times, among those that the experiment `name`
     declares. Print the result and, if requested, write a report. Raises InputError and MachineError."""
     space = load_rigs(name)
     folder = settings.output or Path()

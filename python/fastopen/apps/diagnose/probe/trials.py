@@ -126,8 +126,8 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one connection to a probed server. `answered_ms`: the time from the start of the
-    connection to the response; None without a response."""
+    """The outcome of one connection to a probed server. `answered_ms` is the time from the start of the
+    connection to the response. It is None without a response."""
 
     opening: Opening
     error: str | None
@@ -252,11 +252,11 @@ def probe(
     timeout_s: float = 5.0,
     pause: Callable[[float], None] = time.sleep,
 ) -> Probed:
-    """Connect to the server up to CONNECTIONS_MAX times: first without Fast Open, then with Fast Open, then
-    with SYN data but no cookie. Send a request or a ClientHello each time, and return the results.
+    """Test the Fast Open of a server: connect without it, with it, and with SYN data but no cookie.
 
-    `family`: AF_INET, AF_INET6 or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called
-    with a number of seconds before each connection but the first."""
+    There are at most CONNECTIONS_MAX connections. Each sends a request or a ClientHello. `family` is AF_INET,
+    AF_INET6, or AF_UNSPEC for both. `timeout_s` limits each connection. `pause` is called with a number of
+    seconds before each connection but the first."""
     try:
         found = socket.getaddrinfo(target.host, target.port, family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:

@@ -34,7 +34,8 @@ SI_USER: Final = 0
 
 
 class CommandError(MachineError):
-    """A command that could not be run. `code`: 126 or 127 as from env, or 3 if this machine is at fault."""
+    """A command that could not be run. The exit code `code` is 126 or 127 as from env, or 3 if this machine
+    is at fault."""
 
     def __init__(self, message: str, remedy: str, code: int) -> None:
         super().__init__(message, remedy)
