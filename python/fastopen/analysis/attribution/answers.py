@@ -325,9 +325,9 @@ def _compared_with_bound(results: Results, pair: _Pair, bound: Bound) -> str:
 def excess_sentence(
     where: str, baseline: CellResult | None, result: CellResult, shorter: Iterable[str] = ()
 ) -> str:
-    """Return a sentence on a saving that exceeds its upper bound, and on the causes. Empty if the saving does
-    not exceed the bound. `where`: the name of the table's row. `baseline`: the result without TFO. `result`:
-    the result with TFO. `shorter`: clauses on waits that became shorter, other than handshakes."""
+    """Return a sentence that explains why TFO saved more than the upper bound of its saving. Empty
+    if it did not. `where`: the name of the table's row, such as `20 ms`. `baseline` and `result`: the
+    results without and with TFO. `shorter`: clauses on other waits that became shorter."""
     if not result.beats_bound or result.bound is None or result.saved_ms is None:
         return ""
     assert result.improvement_percent is not None

@@ -17,8 +17,8 @@ LOADS_MAX: Final = 1_000
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The mean page load time of one page over one network, with one setting and with or without TFO, and its
-    division into kinds of wait on the critical path: the values of `kinds_ms` add up to `plt_ms`."""
+    """The mean time of a page's loads under the same conditions, divided into kinds of wait on the critical
+    path, such as handshakes. The values of `kinds_ms` add up to `plt_ms`."""
 
     loads: int
     """The number of analysed loads. In a large run, only some of the loads are analysed."""
@@ -42,9 +42,9 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class Shown:
-    """The load that reports show as an example of a cell (one page over one network with one setting, with or
-    without TFO). Loads with and without TFO are from the same repeat, whose saving is nearest to the median.
-    If that repeat has no valid load, the load with the median page load time is shown."""
+    """The load that reports show as an example of a page's loads under the same conditions, and its critical
+    path. The examples with and without TFO are from the repeat whose saving is nearest to the median. If this
+    repeat has no valid load, the example is the load with the median page load time."""
 
     record: LoadRecord
     path: CriticalPath
@@ -52,9 +52,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Attribution:
-    """The breakdown of the page load time and the load that reports show, by the index of the cell (one page
-    over one network with one setting, with or without TFO). Cells whose loads were observed only at the
-    servers are left out."""
+    """The mean critical paths of a run's loads, and the example loads that reports show. The keys are indices
+    of cells. A cell is one page over one network with one setting, with or without TFO. Cells whose loads
+    only the servers observed are missing."""
 
     breakdowns: dict[int, Breakdown]
     shown: dict[int, Shown]
@@ -63,9 +63,9 @@ class Attribution:
 def attribute(
     store: RunStore, rows: Iterable[LoadRow], results: Results, loads_max: int = LOADS_MAX
 ) -> Attribution:
-    """Break down the page load times of a run. Of each cell (one page over one network with one setting, with
-    or without TFO), analyse the valid loads that are nearest to the median page load time: an equal share of
-    `loads_max`, but at least one load. `rows`: the records of all loads."""
+    """Divide the page load times of a run into kinds of wait, and choose the example loads for reports.
+    `rows`: all loads of the run. `loads_max`: the number of loads to analyse, shared equally among pages and
+    conditions, at least one for each. Loads near the median page load time are preferred."""
     valid = (row for row in rows if row.valid and not row.superseded and row.plt_ns is not None)
     of_cell = grouped((row.cell, row) for row in valid)
     each = max(1, loads_max // max(len(of_cell), 1))
@@ -95,8 +95,8 @@ def attribute(
 
 
 def median_repeat(cell: CellResult | None) -> int | None:
-    """Return the number of the repeat whose saving by TFO is nearest to the median saving of `cell`, the
-    lowest number if there are several; None if no saving is known."""
+    """Return the number of the repeat whose saving by TFO is nearest to the median saving of `cell`. If
+    several are equally near, return the lowest number. None if no saving is known."""
     if cell is None or cell.improvement_percent is None:
         return None
     off = {one: abs(saving - cell.improvement_percent) for one, saving in cell.improvements_percent.items()}

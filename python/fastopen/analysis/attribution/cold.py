@@ -16,8 +16,8 @@ from fastopen.runs.chain import Carriers, Handshakes
 
 @dataclass(frozen=True)
 class ColdRequests:
-    """Durations of requests without TFO, on one network with one setup, from one load of each page. A request
-    is cold if it waited for the TCP handshake of its connection."""
+    """The durations of requests without TFO on one network with one setup (client, servers, TLS), from one
+    load of each page. A request is cold if it waited for the TCP handshake of its connection."""
 
     place: str
     times_ms: list[tuple[float, float]] = field(default_factory=list)
@@ -61,8 +61,8 @@ class ColdRequests:
 
 
 def cold_requests(analysis: RunAnalysis) -> list[ColdRequests]:
-    """Return the durations of requests for each network and setup with a cold request. They come from the
-    loads without TFO that reports show. Leave out loads that were observed only at the servers."""
+    """Return the durations of requests for each network and setup on which some request waited for a TCP
+    handshake. They come from the example loads without TFO that reports show, one of each page."""
     found: dict[str, ColdRequests] = {}
     for _, place in analysis.all_places():
         shown = place.baseline and analysis.attribution.shown.get(place.baseline.cell.index)

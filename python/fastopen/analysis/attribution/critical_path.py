@@ -128,9 +128,9 @@ class Waits:
         return max(counted, key=lambda sent: (sent.end_ns, sent.resource), default=None)
 
     def holder(self, sent: CompletedRequest) -> CompletedRequest | None:
-        """Return the request whose end allowed `sent` to leave the client's queue: the previous request on
-        the same connection, or the last request on another connection, whose end allowed the client to open a
-        new one. None if `sent` waited for no other request."""
+        """Return the request that kept `sent` in the client's queue until it ended. It is the previous
+        request on the same connection, or a request on another connection whose end allowed the client to
+        open a new connection. None if `sent` waited for no other request."""
         if sent.wanted_ns is None:
             before = self._before.get(sent.resource)
             return before if before is not None and before.end_ns > sent.queued_ns else None
@@ -279,8 +279,8 @@ def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedReque
 
 @dataclass(frozen=True)
 class PieceChange:
-    """The times that two critical paths, before and after a change, spend on one kind of wait for one
-    request."""
+    """The time that one request waits in one way, such as for a handshake, on the critical paths of two
+    loads, before and after a change."""
 
     kind: Kind
     url: str

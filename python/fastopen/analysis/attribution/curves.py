@@ -16,8 +16,8 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class Place:
-    """One row of a table: a page on one network with one setup (client, servers, TLS) and engine (real or
-    virtual time), and its results by arm (the use of TFO, such as `no TFO`)."""
+    """One row of a page's table of results: the page on one network with one setup (client, servers, TLS), in
+    real or virtual time. `arms` has the row's results by the use of TFO, such as `no TFO`."""
 
     comparison: Comparison
     name: str
@@ -39,8 +39,8 @@ class Place:
 
     @property
     def headline(self) -> CellResult | None:
-        """Return the result with TFO. If the page was loaded with several uses of TFO, return the most
-        preferred; None if it was not loaded with TFO."""
+        """Return the result with TFO that reports are about: with warm cookies, if measured, rather than with
+        cold ones. None if the page was not loaded with TFO."""
         return headline_of(self.arms)
 
     @property
@@ -50,15 +50,15 @@ class Place:
 
     @property
     def headline_path(self) -> Breakdown | None:
-        """Return the division of the page load time with TFO into kinds of wait. If the page was loaded with
-        several uses of TFO, take the most preferred one with a known division; None if none is known."""
+        """Return the division of the page load time with TFO into kinds of wait: with warm cookies, if known,
+        rather than with cold ones. None if neither is known."""
         return headline_of(self.breakdowns)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The rows of a page's table that differ only in one factor, such as the RTT, sorted by its values if
-    these are numbers. `name` gives the values of the other varying factors, which are equal in all rows."""
+    """The rows of a page's table that differ only in one setting, such as the RTT, sorted by its values if
+    these are numbers. `name` lists the values of the other settings that vary in the run."""
 
     name: str
     places: tuple[Place, ...]
@@ -87,9 +87,9 @@ def places_of(results: Results, attribution: Attribution, page: str) -> list[Pla
 
 
 def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> list[Curve]:
-    """Group the rows of a page's table (`places`) into curves. The rows of a curve differ only in the factor
-    named `along`. A curve's name lists the values of the other varying factors; it is empty if no other
-    factor varies."""
+    """Group the rows of a page's table into curves for a figure. `places`: the rows. The rows of a curve
+    differ only in the setting named `along`, such as the RTT. A curve's name lists the values of the other
+    settings that vary. It is empty if no other setting varies."""
     factors = results.factors
     others = factors.besides(along)
     rows = grouped((factors.phrases(place.comparison, others), place) for place in places)
@@ -100,16 +100,16 @@ def curves_of(results: Results, places: list[Place], along: str = RTT.name) -> l
 
 
 def numbers_of(factors: Iterable[Factor], point: Point) -> dict[str, float]:
-    """Map the names of numeric factors to their values at `point` (a network, setup and engine). Leave out
-    factors whose value there is not a number."""
+    """Map the names of numeric settings, such as the RTT, to their values at `point`, a combination of
+    settings. Leave out settings whose value at this point is not a number."""
     texts = {factor.name: factor.text_at(point) for factor in factors if factor.kind in ("int", "float")}
     return {name: float(text) for name, text in texts.items() if re.fullmatch(r"-?\d+(\.\d+)?", text)}
 
 
 def axis_of(results: Results) -> Factor:
-    """Return the factor for the x axis of figures: the factor that explains most of the variance of the
-    savings (`deciding_factor`). If there is none, return the RTT if it varies, else the factor with the most
-    values, else the RTT."""
+    """Return the setting for the x axis of figures: the one that explains most of the differences between
+    savings. If no setting does (see `deciding_factor`), return the RTT if it varies. If the RTT is fixed,
+    return the setting with the most values."""
     found = deciding_factor(results, results.cells)
     if found is not None:
         return found.factor

@@ -77,9 +77,9 @@ class _RequestFacts:
 
 
 def with_reasons(store: RunStore, results: Results) -> Results:
-    """Return `results` with reasons why some rows of the table are unexpectedly slow (see `Reasons`). Each
-    reason comes from comparing one load with a load of a faster row: more bytes on a busy link, a slower
-    request on the critical path, or retransmissions."""
+    """Return `results` with reasons why some of them are unexpectedly slow (see `Reasons`). To find a reason,
+    compare one load with a load of the faster result. A reason is more bytes on a busy link, a slower request
+    on the critical path, or retransmissions."""
     wanted = list(_slower(results))
     setups = [pair for page in results.pages for pair in slower_setups(results, page)]
     if not wanted and not setups:
@@ -134,10 +134,10 @@ COMPARED: Final = {"session": get_args(SessionStart), "http": get_args(Http)}
 
 
 def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, CellResult, int]]:
-    """Yield (faster result, slower result, repeat) for results of a page without TFO that differ only in one
-    factor of COMPARED. The faster result has the factor's simplest value, and each of its loads is faster
-    than each load of the slower one by more than the smallest effect. `repeat`: the number of a repeat with a
-    valid load for both."""
+    """Find setups, such as HTTP/2, with which a page without TFO loads more slowly than with the simplest.
+    Yield (faster result, slower result, repeat), where `repeat` is the number of a repeat with a valid load
+    for both. The results differ only in one setting of COMPARED. Each load of the slower result takes longer
+    than each load of the faster one, by more than the experiment's smallest effect."""
     factors, smallest = results.factors, results.experiment.smallest_effect
     of_page = (cell for cell in results.cells if cell.cell.page == page and cell.plts_ms)
     without = [cell for cell in of_page if cell.cell.arm.role is not Role.TREATMENT]
@@ -158,9 +158,9 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Return a clause on the uplink or downlink if it is busy in the load `after` and carries more bytes than
-    in the load `before`. Empty if this does not explain why `after` took longer. `network`: the network of
-    both loads."""
+    """Explain why the load `after` took longer than the load `before` by a busy link that carried more bytes.
+    Return a clause such as `the uplink is busy for 60 % of the load and ...`; empty if no link explains it.
+    `network`: the network of both loads."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -211,9 +211,9 @@ def _retransmitted_by(way: str, record: LoadRecord) -> int:
 def reason_between(
     page: Page, before: LoadRecord, after: LoadRecord, path: CriticalPath, down_bit_per_s: int | None
 ) -> str:
-    """Return a clause on the reason why the load `after` took longer than the load `before`; empty if
-    unknown. `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate, or None without a
-    limit."""
+    """Return a clause that explains why the load `after` took longer than the load `before`; empty if the
+    reason is unknown. `path`: the critical path of `after`. `down_bit_per_s`: the downlink's rate; None if
+    it is unlimited."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     was, now = _request_facts(page, before), _request_facts(page, after)
@@ -388,8 +388,8 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence on a slowdown, such as ` at 20 ms: ...`: the row that TFO slows down most,
-    and the reason. Take only results in `cells` with a known reason; return an empty text without them."""
+    """Return the end of a sentence on slow results, such as ` at 20 ms: 2 segments were lost`. It names the
+    result that TFO slows down most, and the reason. Empty if no result in `cells` has a known reason."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""
@@ -403,8 +403,8 @@ def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
 
 def slower_setup_sentences(results: Results, page: str) -> Iterator[str]:
     """Yield a sentence, with the reason, for each HTTP version or kind of TLS session with which the page
-    loads more slowly than with the simplest one. If settings such as the TLS version vary, which get separate
-    verdicts (`Factor.question`), yield a sentence for each of their values."""
+    loads more slowly than with the simplest one. Settings that get separate verdicts in reports, such as the
+    TLS version, also get separate sentences (`Factor.question`)."""
     of_values = grouped(
         (_values_compared(results, slower, faster), (slower, faster))
         for faster, slower, _ in slower_setups(results, page)

@@ -30,9 +30,9 @@ def is_own(columns: Sequence[str]) -> bool:
 def printed_rows(
     columns: Sequence[str], numbered: Sequence[tuple[int, Mapping[str, str]]], path: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Convert the rows of `fastopen report -f csv` to the columns of experiments/published.csv, and yield
-    (line number, row) for each row with TFO that has a page load time and a matching row without TFO.
-    `numbered`: (line number, row) pairs. Raises InputError, with the file `path`, for malformed numbers."""
+    """Convert rows of `fastopen report -f csv` to the columns of experiments/published.csv. Yield (line
+    number, row) for each row with TFO that has a page load time and a counterpart without TFO. `numbered`:
+    (line number, row) pairs. `path`: the file, for messages. Raises InputError for malformed numbers."""
     rows = [row for _, row in numbered]
     factors = [name for name in columns[: columns.index("setup") + 1] if name not in OF_ARMS]
     series: list[str] = []

@@ -1,12 +1,11 @@
-"""Check the times of a page over networks that differ only in RTT.
+"""Find physically impossible figures among the published times of a page on networks that differ only in RTT.
 
-Find savings that exceed the time of the handshakes, and times that are too short for the RTT or the bytes.
+A page load time can be too short for the RTT or the bytes. A saving can exceed the time of the handshakes:
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load
-waited for in sequence. A request and its response follow each handshake, and take at least another RTT that
-cannot be saved. Between TCP and QUIC, windows and loss recovery also differ, so no bound on savings is known.
+waited for in sequence. The request after each handshake takes at least another RTT that cannot be saved. No
+bound is known for savings of QUIC over TCP, because windows and loss recovery differ too.
 
-Load time must also grow with the RTT, but not much faster. Its growth per millisecond of RTT must change
-similarly with and without TFO.
+Load time must also grow with the RTT, but not much faster, and similarly with and without TFO.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,8 +74,8 @@ class MeasuredCell:
 
     @property
     def room(self) -> Decimal:
-        """Return how many pairs of a handshake and a request fit one after another into the page load time
-        without TFO. A load can wait for at most this many handshakes in sequence."""
+        """Return the maximum number of handshakes that a load without TFO can wait for in sequence. A request
+        and its response follow each handshake, and all must fit into the page load time."""
         return (self.off + self.half_digit) / (self.trips_off * self.rtt)
 
 
@@ -150,9 +149,9 @@ def _ms(milliseconds: Decimal) -> str:
 
 
 def series_findings(series: Sequence[MeasuredCell]) -> list[AuditFinding]:
-    """Return findings on implausible changes between the rows of `series`: one page over networks that differ
-    only in RTT. Each finding names the row with the longest RTT of those that it compares, or a row that
-    repeats an earlier row with other times."""
+    """Return findings on implausible changes of the page load time between rows of a published table.
+    `series`: the rows for one page over networks that differ only in RTT. A finding names the row with the
+    longest RTT of those that it compares. It can also name a row that repeats an RTT with other times."""
     found: list[AuditFinding] = []
     of_rtt: dict[Decimal, MeasuredCell] = {}
     for one in series:

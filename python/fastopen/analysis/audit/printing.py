@@ -28,8 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, in percent, that exact times can have if they round to
-    the two printed times. `swapped`: exchange the times without and with TFO first."""
+    """Return the smallest and the largest improvement, in percent, that is possible before the two times were
+    rounded to the printed digits. `swapped`: exchange the times without and with TFO first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)
@@ -43,9 +43,9 @@ def _rounds_to(printed: Decimal, values: Pair, way: Pair) -> bool:
 
 
 def improvement_findings(table: Sequence[PrintedCell]) -> list[AuditFinding]:
-    """Return the findings on the improvements that a table prints: improvements that contradict their two
-    times, and improvements that are not rounded to the nearest digit, unless the table rounds all
-    improvements up or all down. Improvements that are medians over pairs of loads are not checked."""
+    """Return the findings on the improvements that a table prints. An improvement is wrong if it contradicts
+    its two times. Rounding to another than the nearest digit is a fault unless the table rounds all
+    improvements up, or all down. Improvements that are medians over pairs of loads are not checked."""
     printed = [cell for cell in table if cell.improvement_is_computed]
     fine = [cell for cell in printed if any(_fits(cell, way) for way in WAYS)]
     wrong = [cell for cell in printed if not any(_fits(cell, way) for way in WAYS)]

@@ -1,4 +1,4 @@
-"""Compute a figure's change between two runs: exactly, over pairs of loads, or between two samples."""
+"""Compute the change of a figure, such as the page load time, between two runs, and its interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,13 +55,12 @@ def change_of(
     relative: bool,
     drawn: bool = False,
 ) -> Change | None:
-    """Return the change of a figure, such as the page load time, between two runs. `before` and `after` map
-    the number of each repeat to the figure. None if either is empty, if `basis` is PAIRED and no repeat is in
-    both, or if `relative` is set and a value in `before` is 0.
+    """Return the change of a figure, such as the page load time, between two runs. `before` and `after` have
+    the figure by number of the repeat. `relative`: also compute the change in percent. `drawn`: each repeat
+    samples uncertain inputs (`--vary`), so the interval of paired changes is a range of samples.
 
-    `relative`: also compute the change in percent. `drawn`: each repeat samples uncertain inputs (`--vary`),
-    so with PAIRED the interval is the range of the central 90 % of changes, or of all changes for fewer than
-    FULL_MIN pairs."""
+    None if `before` or `after` is empty, if paired runs have no repeat in common, or if a change relative to
+    0 is wanted."""
     if basis is Basis.PAIRED:
         common = sorted(before.keys() & after.keys())
         before, after = ({repeat: side[repeat] for repeat in common} for side in (before, after))

@@ -29,8 +29,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class CellChange:
-    """The change of one page over one network with one setting, with or without TFO, from the first run
-    (`before`) to the second (`after`)."""
+    """The change of a page's results under the same conditions from the first run (`before`) to the second
+    (`after`): of page load time, saving by TFO, and critical path."""
 
     page: str
     where: str

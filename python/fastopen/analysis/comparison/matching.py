@@ -1,7 +1,7 @@
-"""Read two runs, and match their results by page, use of TFO (arm) and the values of settings (factors).
+"""Read two runs to compare, and match their results by page, use of TFO and settings (factors).
 
-If a factor has one value in each run, and the two values differ, the factor is not used for matching, but
-listed as a setting that differs. So runs with initial windows of 4 and of 10 can be compared.
+A setting that has one value in the first run and another value in the second is not used for matching. It is
+listed as a difference. So runs with initial windows of 4 and of 10 segments can be compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +51,8 @@ def read_side(folder: Path) -> Side:
 
 
 def side_of(store: RunStore, place: str) -> Side:
-    """Read a run for a comparison. The run is open in `store`, and may be only in memory. `place`: the name
-    of the run in messages."""
+    """Read an open run, which may be only in memory, for a comparison. `place`: the run's folder, or a name
+    for it in messages."""
     rows, jobs = store.loads(), store.jobs()
     results = collect(store, rows)
     return Side(
@@ -126,7 +126,7 @@ def match(before: Side, after: Side) -> Matching:
 
 
 def points(side: Side) -> list[Point]:
-    """Return the network, setup (client, servers, TLS) and engine of each result of a run, in order."""
+    """Return the network, setup (client, servers, TLS) and engine (real or virtual time) of each result."""
     return [side.results.factors.point(result.cell) for result in side.results.cells]
 
 

@@ -42,12 +42,11 @@ class Bound:
 
 def savings_bound(baseline: Sequence[tuple[int, int | None]]) -> Bound | None:
     """Return the upper bound on the time that TFO can save on a page; None if no load has a page load time.
-    `baseline` has a pair of times in ns for each valid load without TFO: the largest sum of handshake times
-    along a chain of events, and the page load time (None if the load did not finish).
 
-    Without handshakes, no event of a load happens earlier by more than the largest sum of handshake times
-    along any chain of events that leads to it, if all other durations stay the same (proof:
-    docs/decisions/bound.md). If losses or queues change as well, the saving can exceed the bound."""
+    `baseline` has a pair of times in ns for each valid load without TFO. The first is the largest sum of
+    handshake times along any chain of events of the load. The second is the page load time, or None if the
+    load did not finish. If losses or queues change too, the saving can exceed the bound."""
+    # Proof: docs/decisions/bound.md.
     handshakes_ns = [handshakes for handshakes, plt_ns in baseline if plt_ns]
     plts_ns = [plt_ns for _, plt_ns in baseline if plt_ns]
     if not plts_ns:

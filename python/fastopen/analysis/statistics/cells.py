@@ -1,11 +1,11 @@
-"""Summarise the loads of each cell (page and conditions): medians, and improvements over loads without TFO.
+"""Summarise the loads of each page under the same conditions: median load times, and improvements by TFO.
 
 A pair is a load with TFO and the load without TFO of the same repeat, both in one emulated network. Its
-improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. A cell's improvement is the median over its
-pairs; it is negative for a slowdown. Invalid loads are counted, but all other figures leave out these loads
-and their pairs. Only the last attempt of a repeated load counts. If each repeat is a sample (`--vary`) and
-nothing else is random, the spread of the pairs shows how far the saving depends on the sampled values, not
-how certain the median is.
+improvement is (PLT without TFO - PLT with TFO) / PLT without TFO. Results state the median over the pairs. It
+is negative if TFO slows the page down.
+
+Invalid loads are counted, but no other figure includes them or their pairs. If a load was repeated, only its
+last attempt counts.
 """
 
 from bisect import bisect_left, bisect_right
@@ -120,9 +120,9 @@ class CellResult:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the range of improvements, in percent, that tables and verdicts use: `range90` if each
-        repeat sampled uncertain values (`varied`) and there are at least FULL_MIN pairs of loads, otherwise
-        `improvement_ci95`."""
+        """Return the interval of the improvement, in percent, that tables and verdicts use. This is usually
+        the confidence interval `improvement_ci95`. It is `range90` if each repeat sampled uncertain values
+        (`varied`) and there are at least FULL_MIN pairs of loads."""
         return self.range90 if self.varied and self.pairs >= FULL_MIN else self.improvement_ci95
 
     @property
@@ -141,10 +141,10 @@ def summarise(
     *,
     vary: bool,
 ) -> list[CellResult]:
-    """Return the result of each cell (a page over one network with one setting, with or without TFO), in
-    order. `unchanging`: the comparisons (cells with and without TFO) in which nothing is random, except
-    sampled values with `vary`. `asked`: the number of planned repeats of each comparison. `vary`: True if
-    each repeat samples uncertain values."""
+    """Return the result of each cell: of each page on each network, with each setting, with and without TFO.
+    A comparison is a page, network and setting. `unchanging`: the comparisons in which nothing is random,
+    apart from sampled values. `asked`: the number of planned repeats of each comparison. `vary`: True if each
+    repeat samples uncertain values."""
     with collector_paused():
         attempts = grouped((load.cell, load) for load in loads)
         of_cell = {cell.index: _Loads(attempts.get(cell.index, [])) for cell in cells}
@@ -192,6 +192,7 @@ def _result(
     pairs = {repeat: (others[repeat], plt) for repeat, plt in plts.items() if others.get(repeat)}
     improvements = {repeat: 100 * (without - plt) / without for repeat, (without, plt) in pairs.items()}
     deterministic = without_chance and len(set(plts.values())) == 1 and len(set(others.values())) <= 1
+    # Then the spread of pairs shows the influence of the sampled values, not the certainty of the median.
     varied = vary and without_chance
     if varied:
         interval = range_of_samples([*improvements.values()], 0.95)
@@ -249,8 +250,8 @@ def _reasons(loads: list[LoadRow]) -> tuple[Reason, ...]:
 
 
 def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
-    """Return the outliers among the page load times of one page under the same conditions. `plts_ms` maps
-    numbers of repeats to page load times. Empty for fewer than FENCED_MIN loads."""
+    """Return the loads of one page, under the same conditions, that took much longer or shorter than the
+    others. `plts_ms` has the page load times by repeat. Empty for fewer than FENCED_MIN loads."""
     if len(plts_ms) < FENCED_MIN:
         return ()
     low, middle, high = quantiles(plts_ms.values(), n=4, method="inclusive")
@@ -261,13 +262,11 @@ def find_outliers(plts_ms: Mapping[int, float]) -> tuple[Outlier, ...]:
 
 
 def rank_biserial(differences: Sequence[float]) -> float | None:
-    """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster). `differences`:
-    for each pair of loads, the page load time without TFO minus the time with TFO. None without a pair.
-
-    The effect size is the share of the rank sum of Wilcoxon's signed-rank test in favour of TFO minus the
-    share against TFO (Kerby 2014), or 0 if no pair differs. Page load times are skewed, with little spread in
-    an emulated network: Cohen's d, in units of this spread, would be huge. Ranks are also insensitive to
-    outliers."""
+    """Return the effect size of TFO, from -1 (all loads slower with TFO) to 1 (all faster); 0 if no pair of
+    loads differs, None without a pair. This is the matched-pairs rank-biserial correlation (Kerby 2014).
+    `differences`: for each pair, the page load time without TFO minus the time with TFO."""
+    # Cohen's d would be huge, as its unit is the spread, which is small in an emulated network. Ranks are
+    # also insensitive to outliers.
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return 0.0 if differences else None

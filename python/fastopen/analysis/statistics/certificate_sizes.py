@@ -24,8 +24,8 @@ class SizeLevel:
 
 
 def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
-    """Group the sizes of certificate chains, in ascending order, into ranges with the same round trips to the
-    first byte. `rtts_of_bytes` maps each size in bytes to the round trips."""
+    """Group sizes of certificate chains into ranges for which the first byte of the response takes the same
+    number of round trips. `rtts_of_bytes`: the round trips for each size in bytes."""
     found: list[SizeLevel] = []
     for size, rtts in sorted(rtts_of_bytes.items()):
         if found and abs(found[-1].rtts - rtts) < ALIKE_RTTS:
@@ -36,9 +36,10 @@ def levels(rtts_of_bytes: Mapping[int, float]) -> list[SizeLevel]:
 
 
 def round_trips_of_sizes(results: Results, page: str) -> dict[Comparison, dict[ArmName, dict[int, float]]]:
-    """Return the round trips to the first byte by row of the page's table, use of TFO and size of the
-    certificate chain in bytes. Rows that differ only in this size are combined under the first of these rows.
-    Empty for fewer than SIZES_MIN sizes, or if a link limits the rate: then every byte takes time."""
+    """Return the round trips to the first byte of the response by other conditions, use of TFO, and size of
+    the certificate chain in bytes. The first row of the page's table with these conditions stands for
+    them. Empty for fewer than SIZES_MIN sizes, or if a link limits the rate."""
+    # With a limited rate, every byte takes time.
     factors = results.factors
     others = factors.besides("chain_bytes")
     rates = [way.rate_bit_per_s for one in results.experiment.networks for way in (one.down, one.up)]

@@ -1,4 +1,4 @@
-"""Find the factor, or the sampled value, that affects the savings most."""
+"""Find the setting (factor), such as the RTT, or the sampled input that affects the savings by TFO most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,13 +47,13 @@ class Deciding:
 
 
 def deciding_factor(results: Results, cells: Sequence[CellResult]) -> Deciding | None:
-    """Return the setting (factor) that explains most of the variance of the savings by the preferred use of
-    TFO. None if it explains less than SHARE_MIN, or if its values differ by less than SPAN_MIN in the median
-    saving.
+    """Return the setting, such as the RTT or the HTTP version, that explains most of the differences between
+    the savings in `cells`. Only savings with warm TFO cookies count, or with cold ones if the run has no warm
+    ones. Settings that vary together, as in named networks, count as one.
 
-    Factors that vary together (`--combine zip`, named networks) count as one. If fewer than two vary, return
-    None. The savings, minus the mean saving of their page, are grouped by each factor in turn. An experiment
-    is a full factorial design, so the sums of squares between groups can be added."""
+    None if fewer than two settings vary, if no setting explains the fraction SHARE_MIN of the variance, or if
+    the median savings for its values differ by less than SPAN_MIN."""
+    # An experiment is a full factorial design, so the sums of squares between groups can be added.
     preferred = [arm.name for arm in treatments_of(results.experiment.arms)[:1]]
     known = (cell for cell in cells if cell.improvement_percent is not None)
     judged = [cell for cell in known if cell.cell.arm.name in preferred]
@@ -101,10 +101,9 @@ class Sensitivity:
     @property
     def rest(self) -> float:
         """Return the fraction of the variance of the savings' ranks that no sampled input explains, 0 to 1.
-
-        This rest comes from the order of simultaneous requests and interactions of inputs. Inputs are drawn
-        independently, so their fractions add up. From each fraction, 1 / (draws - 1) is subtracted, which an
-        input without any effect explains by accident."""
+        It comes from the order of simultaneous requests and from interactions of inputs."""
+        # Inputs are drawn independently, so their fractions add up. An input without any effect explains
+        # 1 / (draws - 1) by accident.
         accident = 1 / (self.draws - 1)
         return max(0.0, 1 - sum(max(0.0, one**2 - accident) for one in self.correlations.values()))
 
@@ -117,8 +116,8 @@ class Sensitivity:
 
 
 def sensitivity(experiment: Experiment, result: CellResult) -> Sensitivity | None:
-    """Return the correlations of a saving with the sampled inputs. None if the repeats do not sample inputs,
-    if anything else is random, if there are fewer than DRAWS_MIN samples, or if all savings are equal."""
+    """Return the correlations of a page's saving with the uncertain inputs that `--vary` samples. None if the
+    run samples none, if anything else is random, for fewer than DRAWS_MIN samples, or for equal savings."""
     savings = result.improvements_percent
     if not result.varied or len(savings) < DRAWS_MIN or len(set(savings.values())) < 2:
         return None

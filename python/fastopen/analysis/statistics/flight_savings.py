@@ -61,9 +61,9 @@ class FlightSaving:
 
 
 def flight_savings(store: RunStore, results: "Results", loads: Iterable[LoadRow]) -> dict[int, FlightSaving]:
-    """Map the index of each result with TLS to its saving over the comparable result that starts connections
-    in the simplest way (the simplest TLS session, without TFO). Leave out results without a page load time.
-    Empty if all connections start in the same way."""
+    """Return the saving of each result with TLS over loads that start connections in the simplest way: with
+    the simplest TLS session, without TFO. The keys are indices of cells. Leave out results without a page
+    load time. Empty if all connections start in the same way."""
     setups = results.experiment.setups
     apart = [factor.name for factor in results.factors.varying if factor.first_flight]
     if not apart and len({setup.origins.all_quic for setup in setups}) == 1:

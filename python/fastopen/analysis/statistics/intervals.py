@@ -19,12 +19,11 @@ FULL_MIN: Final = 6
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval of the median; None for fewer than VALUES_MIN values. For fewer than FULL_MIN
-    values, it is their range, which contains the median with a lower probability (`confidence_of`).
-
-    The range from the k-th smallest to the k-th largest value contains the median unless fewer than k values
-    lie on one side of it. The ends lie between those of the two ranges whose probabilities enclose 95 %
-    (Hettmansperger and Sheather 1986)."""
+    """Return the 95 % confidence interval of the median; None for fewer than VALUES_MIN values. For fewer
+    than FULL_MIN values, return their range, whose confidence is lower (`confidence_of`)."""
+    # The range from the k-th smallest to the k-th largest value contains the median unless fewer than k
+    # values lie on one side of it. The ends lie between those of the two ranges whose probabilities enclose
+    # 95 % (Hettmansperger and Sheather 1986).
     size, ordered = len(values), sorted(values)
     if size < VALUES_MIN:
         return None
@@ -55,13 +54,13 @@ def _ends(size: int) -> tuple[int, float]:
 
 
 def change_interval(before: Sequence[float], after: Sequence[float], *, relative: bool) -> Interval | None:
-    """Return the 95 % interval of the difference of the medians of two unpaired samples. With `relative`, the
-    interval is in percent of the median of `before`, and all values must be positive.
+    """Return the 95 % confidence interval of the difference of the medians of two unpaired samples. With
+    `relative`, it is in percent of the median of `before`, and all values must be positive.
 
-    The interval combines the distances of the two medians from the ends of their own intervals (MOVER, Zou
-    and Donner 2008), or the distances of their logarithms if `relative`. If a sample has fewer than FULL_MIN
-    values, the interval is the range of all differences between a value of the first and a value of the
-    second sample. None if a sample has fewer than VALUES_MIN values."""
+    If a sample has fewer than FULL_MIN values, return the range of the differences between any value of
+    `after` and any value of `before`. If a sample has fewer than VALUES_MIN values, return None."""
+    # Combine the distances of the two medians from the ends of their own intervals (MOVER, Zou and Donner
+    # 2008), or the distances of their logarithms if `relative`.
     first, second = median_interval(before), median_interval(after)
     if first is None or second is None:
         return None
@@ -78,7 +77,8 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, relative
 
 def confidence_of(values: int) -> float:
     """Return the probability, 0 to 1, that the `median_interval` of this many values contains the true
-    median. The whole range of values contains the median unless all values lie on one side of it."""
+    median."""
+    # The whole range of values contains the median unless all values lie on one side of it.
     if values < VALUES_MIN:
         return 0.0
     return CONFIDENCE if values >= FULL_MIN else 1 - 2 * 0.5**values

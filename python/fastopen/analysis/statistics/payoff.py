@@ -39,9 +39,9 @@ class Payoff:
     """The values of other settings that the run varies, as text; empty if they make no difference here."""
 
     def mean_saving_ms(self, share: float, visits: int = 1) -> float:
-        """Return the mean saving per visit in ms, if the fraction `share` of all paths breaks TFO. Over such
-        a path, a client loses `cost_ms` on the first of `visits` visits, and saves nothing on the later
-        visits."""
+        """Return the mean saving per visit over all paths, in ms, if a fraction of them breaks TFO. `share`:
+        this fraction, 0 to 1. `visits`: the number of visits over a broken path. The client loses `cost_ms`
+        on the first of them, and does not use TFO on the others."""
         cost_ms = share * self.cost_ms / visits if share else 0.0  # 0 times infinity is not a number
         return (1 - share) * self.saved_ms - cost_ms
 
@@ -49,8 +49,8 @@ class Payoff:
         """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. 0 if TFO saves
         nothing over an open path; None if TFO costs nothing over a broken path.
 
-        A client pays the cost once in `visits`, if it has a negative cache (RFC 7413 section 4.1.3.1): it
-        detects the broken path on its first visit and does not use TFO on later visits."""
+        `visits`: the number of visits over a broken path of which only the first costs time. It is more than
+        1 for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
         if self.saved_ms <= 0:
             return 0.0
         if self.cost_ms <= 0:
@@ -59,8 +59,8 @@ class Payoff:
 
     @property
     def one_handshake_share(self) -> float:
-        """Return the fraction of broken paths at which TFO saves as much as it costs, if each open path saves
-        one RTT and each broken path costs one timeout of the SYN: RTT / (RTT + timeout)."""
+        """Return a rough estimate of `break_even_share`, 0 to 1: RTT / (RTT + timeout). It assumes that TFO
+        saves one RTT over an open path, and costs one timeout of the SYN over a broken path."""
         return self.rtt_ms / (self.rtt_ms + SYN_TIMEOUT_MS)
 
     def as_json(self, visits: int) -> dict[str, Any]:
@@ -75,9 +75,9 @@ class Payoff:
 
 
 def payoffs(results: Results) -> Iterator[Payoff]:
-    """Yield the saving and the cost of each use of TFO behind each middlebox, if the run also has loads
-    without the middlebox. Leave out middleboxes that affect only QUIC, and networks in which only a share of
-    the hosts is behind the middlebox (`path_share` below 1)."""
+    """Yield the time that TFO costs behind each middlebox of the run, and that it saves without, for each
+    page, network and use of TFO. Leave out middleboxes that were not compared with an open path or affect
+    only QUIC, and networks in which only some hosts are behind the middlebox (`path_share` below 1)."""
     of_row = grouped(((one.page, one.path, one.rtt_ms, one.arm), one) for one in _payoffs(results))
     for alike in of_row.values():
         if len({(one.saved_ms, one.cost_ms) for one in alike}) == 1:
@@ -87,9 +87,9 @@ def payoffs(results: Results) -> Iterator[Payoff]:
 
 
 def by_cost(found: Iterable[Payoff]) -> list[tuple[list[str], list[Payoff]]]:
-    """Group middleboxes whose costs differ by less than ALIKE_MS. Return, for each group, the names of its
-    middleboxes (`Payoff.path`) and the payoffs of the first of them. `found`: the payoffs of one page and use
-    of TFO."""
+    """Group middleboxes behind which TFO costs about the same time, so that one sentence can describe them.
+    Return the names of the middleboxes of each group, and the payoffs of the first one. The costs differ by
+    at most ALIKE_MS. `found`: the payoffs of one page and use of TFO."""
     by_path = grouped((one.path, one) for one in found)
     alike: list[tuple[list[str], list[Payoff]]] = []
     for path, costs in by_path.items():

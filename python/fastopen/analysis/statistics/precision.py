@@ -14,8 +14,9 @@ from fastopen.runs import RunStore
 
 @dataclass(frozen=True)
 class UntilInterval:
-    """The condition on which a run stops adding repeats: the 95 % interval of each improvement has at most
-    this half-width, in percentage points, or there are `max_repeats` repeats."""
+    """The condition on which a run stops adding repeats: each improvement is precise enough, or there are
+    `max_repeats` repeats. It is precise enough if half the width of its 95 % interval is at most
+    `half_width_percent`, in percentage points."""
 
     half_width_percent: float
     max_repeats: int
@@ -70,9 +71,9 @@ def half_width_percent(result: CellResult) -> float | None:
 
 
 def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
-    """Estimate the total number of pairs of loads (with and without TFO) that narrows the interval's
-    half-width to `wanted_percent` percentage points. The half-width falls with the square root of this
-    number. None if the present half-width is unknown."""
+    """Estimate the total number of pairs of loads, with and without TFO, that makes a result precise enough:
+    half the width of its interval is then `wanted_percent` percentage points. None if the present width is
+    unknown."""
     width = half_width_percent(result)
     if width is None:
         return None
@@ -82,7 +83,7 @@ def pairs_needed(result: CellResult, wanted_percent: float) -> int | None:
 
 
 def more_pairs(result: CellResult, wanted_percent: float) -> int:
-    """Return the number of pairs of loads (with and without TFO) to add in the next step. 0 if the half-width
+    """Return the number of pairs of loads, with and without TFO, to add in the next step. 0 if half the width
     of the interval is at most `wanted_percent` percentage points."""
     needed = pairs_needed(result, wanted_percent)
     if needed is None:

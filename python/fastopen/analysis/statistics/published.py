@@ -39,8 +39,8 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A row of a published table, and the measured results to compare with it: `baseline` without TFO,
-    `headline` with the preferred use of TFO. Each is None if it was not measured."""
+    """A row of a published table, and the measured results to compare with it: `baseline` without TFO, and
+    `headline` with TFO, with warm cookies if measured. Each is None if it was not measured."""
 
     comparison: Comparison
     published: PublishedCell
@@ -105,8 +105,8 @@ class Discrepancy:
 
 
 def discrepancies(results: Results) -> list[Discrepancy]:
-    """Return each published row for which the run measured the page and network, together with the measured
-    results, in the order of the run's tables. If several setups were measured, the first is compared."""
+    """Return each published row whose page and network the run measured, together with the measured results.
+    The order is that of the run's tables. If several setups were measured, take only the first."""
     found = []
     for page in results.pages:
         seen: set[int] = set()
@@ -120,9 +120,9 @@ def discrepancies(results: Results) -> list[Discrepancy]:
 
 
 def slopes(found: list[Discrepancy], results: Results) -> dict[str, tuple[float, float]]:
-    """Map each page to the growth of its page load time without TFO, in ms per ms of RTT, as a pair:
-    published, measured. This growth is the number of round trips in sequence. Pages that were loaded with
-    only one RTT are left out."""
+    """Return by page how fast the page load time without TFO grows with the RTT, in ms per ms: first as
+    published, then as measured. This is about the number of round trips in sequence. Leave out pages that
+    were loaded with only one RTT. `found`: the published rows and the measured results."""
     points: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for one in found:
         if one.baseline_ms is not None:

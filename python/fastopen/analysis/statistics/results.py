@@ -75,8 +75,8 @@ class Results:
         return rows
 
     def alike(self, cells: Iterable[CellResult], *names: str) -> Iterable[list[CellResult]]:
-        """Group results of the same page that differ only in the use of TFO (arm) and in the factors called
-        `names`."""
+        """Group results of the same page that differ only in the use of TFO and in the settings (factors)
+        with these names, such as `http`."""
         others = self.factors.besides(*names)
         keyed = (((one.cell.page, self.factors.phrases(one.cell, others)), one) for one in cells)
         return grouped(keyed).values()
@@ -91,9 +91,9 @@ class Results:
         return bool(network.down.loss or network.up.loss)
 
     def hello_beyond_syn(self, cell: CellResult) -> bool:
-        """Return True if every TCP connection of this result's loads had data in its SYN, although the
-        ClientHello does not fit into a SYN. The size is that of the ClientHello on the document's connection
-        in the first valid load, or, if unknown, of the smallest ClientHello in that load."""
+        """Return True if the ClientHello of this result does not fit into a SYN, so that TFO saves no round
+        trip, although every TCP connection had data in its SYN."""
+        # The ClientHello on the document's connection in the first valid load, else that load's smallest.
         flight = self.first_flights.get(cell.cell.index)
         tls = self.experiment.setups[cell.cell.setup].tls
         if tls is None or flight is None or flight.client_hello_bytes is None:

@@ -43,9 +43,9 @@ class Verdict(StrEnum):
 
 
 def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
-    """Return the effect of TFO, judged by the confidence interval of its saving. If the interval excludes 0
-    but the median saving is below the smallest effect (the smallest change that matters), the effect is
-    NONE."""
+    """Judge the effect of TFO on the page load time from the confidence interval of the saving. `smallest`:
+    the smallest change that matters. If the interval excludes 0, but the median saving is below `smallest`,
+    the effect is NONE."""
     saving, interval = result.improvement_percent, result.interval
     if saving is None or interval is None:
         return Effect.UNKNOWN
@@ -54,9 +54,9 @@ def effect_of(result: CellResult, smallest: SmallestEffect) -> Effect:
 
 
 def certain_sign(value: float, interval: tuple[float, float], matters: float) -> int | None:
-    """Return the sign of an effect, 1 or -1, if `interval` excludes 0 and the effect's size, `value`, is at
-    least `matters`. Return 0 (no effect that matters) if the size is smaller, or if `interval` contains 0 and
-    only sizes below `matters`. Otherwise, return None: the sign is uncertain."""
+    """Return the sign of an effect: 1, -1, 0 if there is no effect that matters, or None if it is uncertain.
+    `value`: the effect. `interval`: its confidence interval. `matters`: the smallest size that matters. If
+    the interval contains 0, the sign is 0 if all sizes in the interval are below `matters`, else None."""
     low, high = interval
     if low > 0 or high < 0:
         return 0 if abs(value) < matters else 1 if low > 0 else -1
@@ -64,8 +64,8 @@ def certain_sign(value: float, interval: tuple[float, float], matters: float) ->
 
 
 def slower_in_the_median(result: CellResult, smallest: SmallestEffect) -> bool:
-    """Return True if the median saving by TFO is negative (slower) by at least the smallest effect that
-    matters, even if the confidence interval contains 0. Return False if there is no interval."""
+    """Return True if TFO makes the page slower in the median, by at least the smallest effect that matters,
+    even if the confidence interval contains 0. Return False if there is no interval."""
     effect = effect_of(result, smallest)
     slower = (result.improvement_percent or 0.0) <= -_matters_percent(result, smallest)
     return effect is Effect.INCREASES or (effect is Effect.UNCLEAR and slower)
@@ -83,9 +83,9 @@ def _matters_percent(result: CellResult, smallest: SmallestEffect) -> float:
 
 
 def verdict_on(cells: Sequence[CellResult], smallest: SmallestEffect) -> Verdict:
-    """Return the verdict on TFO over `cells`: the results with TFO, one for each row of a table. A result
-    with too few repeats counts as an unclear effect, unless all have too few. `smallest`: the smallest effect
-    that matters."""
+    """Return one verdict on TFO over several results. `cells`: the results with TFO, one for each row of a
+    table. `smallest`: the smallest effect that matters. A result with too few repeats counts as unclear. If
+    all results have too few, the verdict is UNKNOWN."""
     if cells and all(cell.loads and cell.invalid == cell.loads for cell in cells):
         return Verdict.INVALID
     of_cells = [effect_of(cell, smallest) for cell in cells]
