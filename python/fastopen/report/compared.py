@@ -162,8 +162,8 @@ def changed_cells(compared: RunComparison) -> list[CellChange]:
 
 
 def path_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each of the NAMED_MAX largest changes of page load times, on the part of the critical
-    path that changed; then a line with the number of other changes, if any."""
+    """Yield a line for each of the NAMED_MAX largest changes of page load times between two runs, which says
+    what changed on the critical path. Then yield a line with the number of other changes, if any."""
     cells = changed_cells(compared)
     for cell in cells[:NAMED_MAX]:
         if text := where_on_the_path(compared, cell):
@@ -173,8 +173,8 @@ def path_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def where_on_the_path(compared: RunComparison, cell: CellChange) -> str:
-    """Return a text that lists which kinds of wait and which requests changed on the critical path, with the
-    reason; empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
+    """Return sentences on the kinds of wait and the requests that changed on the critical path of a result
+    between two runs. Empty if a critical path is unknown, or if no kind of wait changed by PIECE_MIN_MS."""
     kinds = {kind: by for kind, by in cell.kinds_ms().items() if abs(by) >= PIECE_MIN_MS}
     if not kinds:
         return ""
@@ -208,8 +208,8 @@ def _requests(compared: RunComparison, cell: CellChange) -> Iterator[str]:
 
 
 def evidence_lines(compared: RunComparison) -> Iterator[str]:
-    """Yield a line for each result whose invalid loads, connections with SYN data or retransmitted segments
-    differ between two runs that must be alike: NAMED_MAX lines, then a line with the number of the others."""
+    """Yield lines on results that differ between two runs although their loads must be the same: in invalid
+    loads, connections with SYN data, or retransmissions. After NAMED_MAX lines, only count the others."""
     cells = [cell for cell in compared.cells if cell.evidence_changed]
     for cell in cells[:NAMED_MAX]:
         texts = []
@@ -235,8 +235,8 @@ def unshared_lines(compared: RunComparison) -> Iterator[str]:
 
 
 def check_lines(checks: Sequence[LimitCheck]) -> Iterator[tuple[str, Tone]]:
-    """Yield (line, tone) for each limit, each followed by a line for each change that does not keep the
-    limit. Tones: `bad` for failures, `notable` for unclear or unknown changes, `good` for other limits."""
+    """Yield lines on the limits that were checked, each followed by lines on the changes that do not keep it.
+    Each line comes with a tone: `bad` for failures, `notable` for unclear or unknown changes, else `good`."""
     for limit, own in grouped((check.limit, check) for check in checks).items():
         counts = Counter(check.verdict for check in own)
         said = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in LimitVerdict if counts[verdict])

@@ -18,8 +18,8 @@ EXTREMES: Final = 3
 
 
 def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
-    """Yield a table of the distribution of savings over many pages, and a table of page properties that
-    correlate with the saving, for at most `places` combinations of network and setup (None: all)."""
+    """Yield a table of the distribution of savings over many pages, and a table of the correlations of page
+    properties with the saving. `places`: the most networks and setups in the second table; None for all."""
     if not results.distributions:
         return
     yield _distribution_grid(results)
@@ -29,9 +29,9 @@ def corpus_grids(results: Results, places: int | None = None) -> Iterator[Grid]:
 
 
 def corpus_sentences(results: Results) -> Iterator[str]:
-    """Yield sentences on the distribution of the TFO saving over many pages, for each network with each
-    setup, and on page properties that correlate with the saving. If the run compares several uses of TFO,
-    take the most preferred."""
+    """Yield sentences on the distribution of TFO's saving over many pages, and on page properties that
+    correlate with the saving, for each network with each setup. The saving is that with warm TFO cookies, or
+    with cold ones if the run has no warm ones."""
     for one in _judged(results):
         low, _, middle, _, high = one.quantiles
         slower = one.effects.get(Effect.INCREASES, 0)
@@ -58,8 +58,8 @@ def middle_pages_sentence(savings: Mapping[str, float]) -> str:
 
 
 def pages_described_singly(results: Results) -> list[str]:
-    """Return the pages that a report describes one by one: all pages or, in a run over many pages, the
-    EXTREMES pages with the most and with the least saving on each network with each setup."""
+    """Return the pages that a report describes one by one. These are all pages. In a run over many pages,
+    they are the pages that save most and least on each network with each setup, EXTREMES of each."""
     if not results.distributions:
         return list(results.pages)
     told: set[str] = set()

@@ -1,4 +1,4 @@
-"""Report a search for the assumptions on a published measurement (its rig) that explain its figures best."""
+"""Report which assumptions on how a published measurement was made explain its figures best."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,8 +18,8 @@ def explained_grids(found: Explained) -> list[Grid]:
 
 
 def cells_grid(found: Explained) -> Grid:
-    """Return a table of published load times and savings, next to two measured ones: of the experiment as it
-    is (base), and of the rig (assumptions on the published measurement) with which most savings agree."""
+    """Return a table that compares published load times and savings with measured ones. The measured ones are
+    those of the experiment as it is (`base`), and with the assumptions that fit best (`best`)."""
     columns = (
         *PLACE,
         Column("theirs\noff s"),
@@ -45,8 +45,8 @@ def cells_grid(found: Explained) -> Grid:
 
 
 def properties_grid(found: Explained) -> Grid:
-    """Return a table of assumptions on the published measurement. Its figures are changes in the number of
-    published savings that agree if one assumption is added to the experiment or removed from the best set."""
+    """Return a table of assumptions on the published measurement. It shows how many more published savings
+    agree with each assumption alone, and how many fewer agree without it in the best set."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),
@@ -75,7 +75,8 @@ def properties_grid(found: Explained) -> Grid:
 
 
 def unreached_grid(found: Explained) -> Grid:
-    """Return a table of published savings that the best set of assumptions misses, with the reasons."""
+    """Return a table of the published savings that do not agree with the measured ones even with the best
+    set of assumptions, and the reasons."""
     columns = (*PLACE, Column("theirs\n%"), Column("reason", "words", wraps=True))
     rows = tuple(
         (*_place(cell), Entry(f"{cell.improvement_percent:+.1f}"), Entry(found.why_unreached(cell)))

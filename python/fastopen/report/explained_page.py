@@ -1,4 +1,4 @@
-"""Write a search for the assumptions (rig) behind published figures as one HTML file, without scripts."""
+"""Write one HTML file, without scripts, on the assumptions that explain published figures best."""
 
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ LETTER: Final = 7.5
 
 
 def explained_html(found: Explained) -> str:
-    """Return the search as an HTML page. The text is escaped, because the TOML may come from a stranger."""
+    """Return an HTML page on the assumptions on a published measurement. All texts are escaped."""
     experiment, figure = found.space.base, cells_by_property(found)
     tiles = {
         "agree as the experiment stands": found.base.agreeing,
