@@ -44,8 +44,8 @@ def overview_figures(analysis: RunAnalysis) -> list[Figure]:
 
 
 def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
-    """Yield figures of the loads with about the median saving for each page, network and setting: times of
-    requests, their waits, and TCP traces if recorded. Each figure shows loads without and with TFO."""
+    """Yield figures of single loads, without and with TFO, for each page, network and setting. They show the
+    times of requests, their waits, and TCP traces if recorded. The loads have about the median saving."""
     for page, place, arms in median_loads(analysis):
         slug = slug_of(f"{page.name}-{place}")
         yield timing_breakdown(page, place, arms, slug)
@@ -55,8 +55,8 @@ def load_figures(analysis: RunAnalysis) -> Iterator[Figure]:
 
 
 def median_loads(analysis: RunAnalysis) -> Iterator[tuple[Page, str, dict[ArmName, Shown]]]:
-    """Yield (page, name, loads by arm) for each row of the pages' tables. `name` has the row's network and
-    setting, such as `20 ms`; the loads are its example loads without and with TFO."""
+    """Yield the example loads that figures show, without and with TFO, for each page, network and setting. An
+    item is (page, name of the network and setting, such as `20 ms`, loads by use of TFO)."""
     for name, place in analysis.all_places():
         pair = {one.cell.arm.name: one.cell.index for one in (place.baseline, place.headline) if one}
         known = analysis.attribution.shown

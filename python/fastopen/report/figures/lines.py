@@ -1,4 +1,4 @@
-"""Draw page load time over one factor: round-trip time, rate, or the factor that affects the saving most."""
+"""Draw page load times over one setting, such as the round-trip time, a rate or the HTTP version."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,9 +18,9 @@ TITLE: Final = "page load time in s"
 
 
 def plt_along(analysis: RunAnalysis, along: Factor) -> Figure | None:
-    """Draw median page load times with intervals over the factor `along`, in panels in which no other factor
-    varies; None if `along` does not vary. Values that are not numbers, such as HTTP versions, are categories
-    on the axis, without lines."""
+    """Draw median page load times with intervals over the setting `along`, such as the RTT. No other setting
+    varies within a panel. Values that are not numbers, such as HTTP versions, are drawn without lines. None
+    if `along` does not vary."""
     every: list[dict[str, Any]] = []
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), along.name):
@@ -94,12 +94,11 @@ def _view(rows: list[dict[str, Any]], heading: str, titles: list[str], empty: al
 
 
 def median_span(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """Return a confidence interval of the median by order statistics, of at least 95 % for any distribution.
-
-    It goes from the k-th smallest to the k-th largest value. k is the largest number for which a fair coin
-    thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order Statistics,
-    section 7.1). None for fewer than 6 values; for 1,000 or more, k is approximate.
-    """
+    """Return a confidence interval of the median of sorted values, of at least 95 % for any distribution. For
+    1,000 values or more, it is approximate. None for fewer than 6 values."""
+    # The interval goes from the k-th smallest to the k-th largest value. k is the largest number for which a
+    # fair coin thrown n times gives fewer than k heads in at most 2.5 % of cases (David and Nagaraja, Order
+    # Statistics, section 7.1).
     count, k = len(ordered), 0
     if count >= 1000:
         k = int((count - 1.96 * count**0.5) / 2)

@@ -15,9 +15,9 @@ PANELS_MAX: Final = 24
 
 
 def places_along(analysis: RunAnalysis, axis: Factor) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Yield each row of the pages' tables (a page on a network with a setting) and fields for its chart data:
-    `page`, `place` (name of the row), `panel` (title of its panel) and `x` (its value of the factor
-    `axis`)."""
+    """Yield each row of the pages' tables of results, with its fields in the chart data. `axis`: the setting
+    on the x axis. Fields: `page`, the row's name (`place`), such as `20 ms`, the title of its panel
+    (`panel`), and its value of `axis` (`x`)."""
     for page in analysis.results.pages:
         for curve in curves_of(analysis.results, analysis.places(page), axis.name):
             panel = title_of(analysis, page, curve.name)
@@ -39,8 +39,8 @@ def first_panels(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]
 
 
 def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: Any, labels: int = 0) -> Any:
-    """Repeat the chart for each value of the field `panel`, in the order of the rows. `width` and `height`
-    are a panel's size in pixels; `labels` is the additional width for its labels."""
+    """Draw the chart once for each panel, with the data of this panel. `rows`: the data, whose field `panel`
+    names the panel. `width`, `height`: a panel's size in pixels. `labels`: additional width for labels."""
     panel = alt.Facet("panel:N", sort=list(dict.fromkeys(row["panel"] for row in rows)))
     sized = chart.properties(width=width, height=height)
     return sized.facet(panel, columns=columns_of(rows, width + labels), data=ROWS)
@@ -49,8 +49,8 @@ def small_multiples(chart: Any, rows: list[dict[str, Any]], width: int, height: 
 def side_by_side(
     rows: list[dict[str, Any]], field: str, view: Callable[[alt.Chart, str], Any]
 ) -> alt.ConcatChart:
-    """Arrange one chart for each value of `field` in two columns. `view` makes a chart from an empty chart,
-    whose data are the rows with this value, and from the value."""
+    """Arrange charts in two columns, one for each value of `field` in the rows. `view` makes the chart of a
+    value. Its arguments are an empty chart with the data of the value's rows, and the value."""
     views = [
         view(alt.Chart().transform_filter(alt.FieldEqualPredicate(field=field, equal=value)), value)
         for value in dict.fromkeys(row[field] for row in rows)
@@ -59,15 +59,15 @@ def side_by_side(
 
 
 def title_of(analysis: RunAnalysis, page: str, name: str) -> str:
-    """Return the title of a panel: `name` (values of factors, such as `20 ms`), after the page's name if the
-    run has several pages; only the page's name if `name` is empty."""
+    """Return the title of a panel, such as `wikipedia, 20 ms`. `name`: its settings, such as `20 ms`. Name
+    the page only if the run has several pages, or if `name` is empty."""
     several = len(analysis.results.pages) > 1
     return ", ".join(part for part in (page if several or not name else "", name) if part)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], width: int, most: int = 680) -> int:
-    """Return the number of panels side by side that fit into `most` pixels if each is `width` wide. If
-    possible, choose a smaller number that fills each page's rows."""
+    """Return the number of panels to place side by side. `width`: the width of a panel in pixels. `most`: the
+    width that all may take. If possible, choose a smaller number so that no line of panels has gaps."""
     panels = Counter(page for page, _ in {(row.get("page", ""), row["panel"]) for row in rows})
     room = max(1, min(panels.total(), most // (width + 40)))
     each = max(panels.values())

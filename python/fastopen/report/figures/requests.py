@@ -114,8 +114,8 @@ def _pieces(
 
 
 def timing_breakdown(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw a bar for each request, from queueing to its last byte, in one load for each use of TFO (`arms`).
-    `place`: network and setting. `slug`: the end of the figure's name."""
+    """Draw a bar for each request of a page, from queueing to its last byte. `arms`: the loads to draw, such
+    as without and with TFO. `place`: network and setting. `slug`: the end of the figure's file name."""
     loads = _labelled(arms)
     rows = [
         _row("request", label, one.queued_ns, one.end_ns, request=one.resource)
@@ -161,8 +161,8 @@ def _timing_drawing(arms: tuple[str, ...], names: tuple[str, ...], requests: int
 
 
 def waterfall(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw the waits of each request in one load for each use of TFO (`arms`), side by side. `place`: network
-    and setting. `slug`: the end of the figure's name."""
+    """Draw the waits of each request of a page in several loads, side by side. `arms`: the loads, such as
+    without and with TFO. `place`: network and setting. `slug`: the end of the figure's file name."""
     return loads_waterfall(page, _labelled(arms), slug, place)
 
 

@@ -24,8 +24,8 @@ def has_trace(arms: dict[ArmName, Shown]) -> bool:
 
 
 def tcp_trace(page: Page, place: str, arms: dict[ArmName, Shown], slug: str) -> Figure:
-    """Draw congestion window, bytes in flight and RTT of each TCP connection as lines, with a column for the
-    load with each use of TFO (`arms`). `place`: network and setting. `slug`: the end of the figure's name."""
+    """Draw congestion window, bytes in flight and RTT of each TCP connection over time. `arms`: the loads to
+    draw, a column each. `place`: network and setting. `slug`: the end of the figure's file name."""
     samples = sum(len(one.origin_samples) for shown in arms.values() for one in shown.record.connections)
     every = max(1, -(-samples * len(QUANTITIES) // POINTS_MAX))
     rows = [row for number, arm in enumerate(arms) for row in _rows(number, arm, arms[arm], every)]

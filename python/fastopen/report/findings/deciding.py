@@ -1,4 +1,4 @@
-"""Report the factor on which the saving depends most, and its values with which no row saves time."""
+"""Report the setting, such as the RTT, on which the saving by TFO depends most."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,8 +16,8 @@ LEVELS_IN_WORDS = 6
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the factor (such as the RTT) on which the saving by TFO on `page` depends most: one
-    for each combination of HTTP version, TLS version and other settings that `questions_of` distinguishes."""
+    """Yield findings on the setting, such as the RTT, on which the saving by TFO on `page` depends most: at
+    most one for each group of results with a separate verdict (see `questions_of`)."""
     of_page = [result for result in results.cells if result.cell.page == page]
 
     def find(cells: Sequence[CellResult]) -> Iterator[Finding]:
@@ -28,8 +28,8 @@ def findings(results: Results, page: str) -> Iterator[Finding]:
 
 
 def deciding_sentences(results: Results, cells: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences on the factor (such as the RTT) on which the saving by TFO in these cells (each a page
-    over one network with one setting) depends most; nothing without such a factor (`deciding_factor`)."""
+    """Yield sentences on the setting, such as the RTT, on which the saving by TFO in these results depends
+    most. Yield nothing if no setting decides (see `deciding_factor`)."""
     found = deciding_factor(results, cells)
     if found is None:
         return

@@ -21,14 +21,14 @@ SESSIONS: Final = list(SESSION_WORDS)
 
 
 def of_first_flight(results: Results) -> list[Factor]:
-    """Return the factors that vary in the run and change the first flight of a connection: the packets that a
-    client sends before it hears from the server."""
+    """Return the settings (factors) that vary in the run and change the first flight of a connection: the
+    packets that a client sends before it hears from the server."""
     return [factor for factor in results.factors.varying if factor.first_flight]
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield findings on the fastest first flight (TLS session, with or without TFO) for `page`: first for
-    each version of HTTP, then over all versions."""
+    """Yield findings on the kind of TLS session, with or without TFO, with which `page` loads fastest: first
+    for each version of HTTP, then over all versions."""
     flight = [factor.name for factor in of_first_flight(results)]
     for question, rows in _rows(results, page, flight).items() if flight else ():
         several = [row for row in rows if len({session for _, session, _ in row}) > 1]

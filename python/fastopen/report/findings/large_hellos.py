@@ -20,8 +20,8 @@ if no load finishes there)."""
 
 
 def findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield a finding for each large TLS key share and each middlebox behind which this key share adds more
-    or less time to the load of `page` than over an open path."""
+    """Yield findings on the time that a large TLS key share adds to loads of `page` behind a middlebox. Leave
+    out middleboxes behind which it adds the same time as over an open path."""
     for (path, large, small, name), prices in grouped(_prices(results, page)).items():
         # Leave out middleboxes without effect: those that act on QUIC let TCP pass, and vice versa.
         if all(broken is not None and round(broken - opened, 1) == 0 for opened, broken in prices):

@@ -47,9 +47,9 @@ OPENINGS: Final = (Verdict.WORTH_IT, Verdict.NO_DIFFERENCE, Verdict.HARMFUL)
 
 
 def questions_of(results: Results, cells: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    """Group results so that no verdict mixes HTTP versions, TLS versions, TLS sessions, middleboxes, repeat
-    views or clients. The key names those settings of the group that vary in the run, such as `HTTP/2, TLS
-    1.3`."""
+    """Group results that share a verdict. Results get separate verdicts if they differ in HTTP version, TLS
+    version, TLS session, middlebox, repeat view or client. The key names those settings that vary in the run,
+    such as `HTTP/2, TLS 1.3`."""
     return grouped((results.factors.question(cell.cell), cell) for cell in cells)
 
 
@@ -94,8 +94,8 @@ def headline(results: Results, cells: Sequence[CellResult]) -> str:
 
 
 def lost_loads(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return a sentence if more loads failed to finish with TFO than without, since savings do not include
-    such loads; otherwise an empty string, also if no load with TFO is valid."""
+    """Return a sentence on loads that did not finish, if these are more with TFO than without. Savings do not
+    include such loads. Otherwise, or if no load with TFO is valid, return an empty string."""
     arm = treatments_of(results.experiment.arms)[0]
     judged, without = of_arm(cells, arm), of_arm(cells, BASELINE)
     (lost, loads), (usual, of_usual) = _unfinished(judged), _unfinished(without)
@@ -119,9 +119,9 @@ def _excess_lost(judged: Sequence[CellResult], without: Sequence[CellResult]) ->
 
 
 def verdict_of(results: Results, cells: Sequence[CellResult]) -> tuple[Verdict | None, bool]:
-    """Return the verdict on TFO (None over QUIC), and True if TFO makes no difference because ClientHellos do
-    not fit into SYNs. If more loads fail to finish with TFO than without, the verdict is worse. `cells`:
-    results with equal HTTP version, TLS version and so on (see `questions_of`)."""
+    """Return the verdict on TFO, which is None over QUIC. It is worse if many more loads fail to finish with
+    TFO than without. Also return True if TFO makes no difference because ClientHellos do not fit into SYNs.
+    `cells`: results with the same HTTP version, TLS version and so on (a group of `questions_of`)."""
     if over_quic(results, cells):
         return None, False
     judged = of_arm(cells, treatments_of(results.experiment.arms)[0])
@@ -206,9 +206,8 @@ def _clause(results: Results, effect: Effect, cells: Sequence[CellResult], where
 
 
 def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[CellResult]) -> str:
-    """Return a phrase on how the cells `found` differ from the others in `cells`, such as ` at 20 ms`, ` with
-    cubic` or ` in 3 of 9 rows`; empty if there are no others. A cell is a page with a network, settings and
-    use of TFO."""
+    """Return a phrase that tells the results `found` from the others in `cells`, such as ` at 20 ms`, ` with
+    cubic` or ` in 3 of 9 rows`. Empty if there are no others."""
     if len(found) == len(cells):
         return ""
     indices = {cell.cell.index for cell in found}
@@ -235,9 +234,9 @@ def where_of(results: Results, found: Sequence[CellResult], cells: Sequence[Cell
 def findings_by_question(
     results: Results, cells: Sequence[CellResult], find: Callable[[Sequence[CellResult]], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Yield the findings that `find` returns for each group of results that needs a separate verdict
-    (`questions_of`). Equal sentences of several groups become one finding. Its sentence begins with the names
-    of the groups, unless it holds for all groups."""
+    """Call `find` for each group of results with a separate verdict (see `questions_of`), and yield its
+    findings. If several groups have the same finding, yield it once. The sentence then begins with the names
+    of the groups, such as `HTTP/2: `, unless it holds for all of them."""
     questions = questions_of(results, cells)
     found = (
         (finding.sentence, (name, finding))
@@ -252,7 +251,7 @@ def findings_by_question(
 
 def verdict_words(verdict: Verdict, cells: Sequence[CellResult]) -> str:
     """Return the verdict as text, or the reason why there cannot be a verdict, such as `No load is valid`.
-    `cells` are all results to judge, with and without TFO."""
+    `cells`: the results that the verdict is about, with and without TFO."""
     if all_invalid(cells):
         return "No load is valid"
     loaded_arms = [ARMS[name] for name in dict.fromkeys(cell.cell.arm.name for cell in cells if cell.loads)]
@@ -274,8 +273,8 @@ def all_invalid(cells: Sequence[CellResult]) -> bool:
 
 
 def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
-    """Return a suffix for the verdict: ` (75 % sure)` if the confidence is below the usual one, ` (1 pair of
-    loads: saves 8.0 %)` if there are too few repeats for an interval, otherwise an empty string."""
+    """Return a suffix that tells how certain the verdict is. It is ` (75 % sure)` for less than the usual
+    confidence, ` (1 pair of loads: saves 8.0 %)` for too few repeats, and otherwise empty."""
     if verdict is Verdict.UNKNOWN and (few := [one for one in cells if one.interval is None and one.pairs]):
         fewest, most = min(cell.pairs for cell in few), max(cell.pairs for cell in few)
         pairs = plural(most, "pair") if fewest == most else f"{fewest} to {most} pairs"
@@ -289,8 +288,8 @@ def how_sure(verdict: Verdict, cells: Sequence[CellResult]) -> str:
 
 
 def invalid_lines(results: Results, cells: Sequence[CellResult]) -> Iterator[tuple[str, int, str]]:
-    """Yield (kind, number of loads, line) for each kind of fault that makes loads invalid. An example of a
-    line is `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
+    """Yield (kind, number of loads, line) for each kind of fault that made loads invalid. A line is such as
+    `Invalid at 20 ms: cold: 3 of 3 loads, warm: 1 of 3: link_late: a packet was 9 ms late`."""
     by_kind = grouped((reason.kind, (cell, reason)) for cell in cells for reason in cell.reasons)
     rows = list(dict.fromkeys(cell.cell.comparison for cell in cells if cell.loads))
     for kind, struck in by_kind.items():
