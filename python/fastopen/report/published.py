@@ -56,8 +56,8 @@ def _name(label: Label, *, short: bool) -> str:
 
 
 def published_grid(results: Results) -> Grid:
-    """Return a table that compares corrected published load times and savings with the measured ones; without
-    rows if nothing is published for this experiment."""
+    """Return a table that compares published load times and savings, after correction of misprints, with the
+    measured ones. It has no rows if nothing is published for this experiment."""
     found = discrepancies(results)
     factors = [factor for factor in results.factors.varying if factor.name in PUBLISHED_FACTORS]
     columns = (
@@ -106,9 +106,9 @@ def published_grid(results: Results) -> Grid:
 
 
 def comparison_sentences(results: Results, found: list[Discrepancy], *, short: bool = False) -> list[str]:
-    """Return sentences below the table of published figures: on its labels, on published savings that are too
-    large, on different load times, and on facts known about the source. Empty if `found`, the comparisons, is
-    empty. `short`: explain the short labels."""
+    """Return the sentences below the table of published figures (`published_grid`). They explain its labels,
+    published savings that are too large, and different load times. Empty if `found`, the compared rows, is
+    empty. `short`: True if the table has short labels."""
     if not found:
         return []
     used = {label for one in found for label in one.labels}
@@ -128,8 +128,8 @@ def comparison_sentences(results: Results, found: list[Discrepancy], *, short: b
 
 
 def agreement(found: list[Discrepancy]) -> str:
-    """Return sentences on the number of measured savings that agree with the published ones, or differ from
-    them; empty if `found`, the list of comparisons with published figures, is empty."""
+    """Return sentences that count the measured savings that agree with the published ones, or differ from
+    them. `found`: the comparisons with published rows. Empty if there are none."""
     both = [(one, ours) for one in found if (ours := one.improvement_percent) is not None]
     if not both:
         return "None of our valid loads can be compared with the published figures." if found else ""

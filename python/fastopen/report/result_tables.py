@@ -57,8 +57,8 @@ DECIDING_CLIENT_BYTES: Final = (
 
 
 def page_grids(results: Results, page: str) -> list[Grid]:
-    """Return the tables of a page. The first shows load times and savings, or, in a run over many certificate
-    sizes, the round trips for each size."""
+    """Return the tables of a page. The first one usually shows load times and savings. In a run over many
+    certificate sizes, it shows the round trips for each size."""
     first, *others = level_grid(results, page), syn_grid(results, page)
     if not first.rows:
         first, others = result_grid(results, page), [flight_grid(results, page), *others]
@@ -135,8 +135,8 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of the saving and upper bound for each way to open connections (TLS session, with or
-    without TFO), compared with the simplest way. It has no rows if no saving is known."""
+    """Return a table of the time that a page saves by faster ways to open connections: by TLS session
+    resumption, early data or TFO. It has no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings
     if not any(cell.cell.index in savings for of_arm in rows.values() for cell in of_arm.values()):
@@ -248,8 +248,8 @@ def _of_each(
 
 
 def spread_of(result: CellResult) -> str:
-    """Return the confidence level of the saving's interval as text, such as `95 %`. If the repeats sample
-    uncertain inputs, return the share of samples in the interval; empty without an interval."""
+    """Return the confidence level of the saving's interval as text, such as `95 %`. If the interval is a
+    range of samples, return their share, such as `90 %`. Empty without an interval."""
     if result.deterministic or result.interval is None:
         return ""
     of_range = result.varied and result.pairs >= FULL_MIN
@@ -288,8 +288,8 @@ def _spread_words(cells: Sequence[CellResult]) -> str:
 
 
 def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
-    """Return a note on the savings in a table if some lack confidence intervals, or if brackets show ranges
-    of samples; otherwise an empty string."""
+    """Return a note for below a table of savings: on brackets that show ranges of samples, or on rows without
+    brackets because nothing was random. Otherwise, return an empty string."""
     judged = [cell for cell in cells if cell.improvement_percent is not None]
     varied = [cell for cell in judged if cell.varied]
     if experiment.vary is not None and varied:
@@ -310,8 +310,8 @@ def spread_note(experiment: Experiment, cells: Sequence[CellResult]) -> str:
 
 
 def sensitivity_grid(results: Results) -> Grid:
-    """Return a table of the correlations between the sampled uncertain inputs and the saving, with a row for
-    each page, network and arm (use of TFO). Rows with too few samples are left out."""
+    """Return a table of the correlations of the saving with the uncertain inputs that `--vary` samples. There
+    is a row for each page, network and use of TFO (arm). Rows with too few samples are left out."""
     rows = []
     for result in results.cells:
         found = sensitivity(results.experiment, result)
@@ -339,8 +339,8 @@ def sensitivity_grid(results: Results) -> Grid:
 
 
 def path_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of the mean critical path of page loads, split into kinds of waiting in milliseconds,
-    with a row for each page, network and arm (use of TFO)."""
+    """Return a table of the mean critical path of page loads: milliseconds of each kind of wait, such as
+    handshakes. It has a row for each page, network and use of TFO (arm)."""
     rows = [
         (
             *entries(page, place.name, arm),
@@ -379,8 +379,8 @@ def cold_grid(analysis: RunAnalysis) -> Grid:
 
 
 def evidence_grid(results: Results) -> Grid:
-    """Return a table that helps to judge measurements: SYN data, measured RTT, retransmissions, outliers and
-    valid loads, with a row for each page, network and arm (use of TFO)."""
+    """Return a table that shows how far to trust the measurements: SYN data, measured RTT, retransmissions,
+    outliers and valid loads. It has a row for each page, network and use of TFO (arm)."""
     rows, smallest = [], results.experiment.smallest_effect
     for result in results.cells:
         cell = result.cell
@@ -425,8 +425,8 @@ def invalid_grid(results: Results) -> Grid:
 
 
 def cells_grid(analysis: RunAnalysis) -> Grid:
-    """Return a table of all values for programs, with a row for each cell (page, network, settings and use of
-    TFO): the values of `flat_cells`, then the critical path."""
+    """Return a table of all values for programs, with a row for each page, network, setting and use of TFO.
+    It has the values of `flat_cells`, then the kinds of wait on the critical path."""
     rows: list[dict[str, str | float | bool | None]] = []
     for flat, result in zip(flat_cells(analysis.results), analysis.results.cells, strict=True):
         path = analysis.attribution.breakdowns.get(result.cell.index)

@@ -73,8 +73,8 @@ def summarise_run(results: Results) -> Summary:
 
 
 def other_findings(results: Results, page: str) -> Iterator[Finding]:
-    """Yield the findings (sentences of a report) on a page that the summary of the run does not state
-    already."""
+    """Yield the findings on a page that the summary of the run does not state already: all, except the
+    verdict if the run has only this page."""
     for one in page_findings(results, page):
         if one.kind != "verdict" or len(results.pages) > 1:
             yield one

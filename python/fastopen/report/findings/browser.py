@@ -92,8 +92,8 @@ def _cache_answers(results: Results, page: str) -> Iterator[Finding]:
 
 
 def paint_grid(results: Results) -> Grid:
-    """Return a table of first and largest contentful paint times: a row for each page, network and arm (with
-    or without TFO) whose loads painted, with the percentages that TFO saves."""
+    """Return a table of first and largest contentful paint times, and of the percentages that TFO saves. It
+    has a row for each page, network and use of TFO (arm) for which the browser reported paints."""
     rows = []
     for page in results.pages:
         for place, arms in results.comparisons(page).items():
@@ -120,8 +120,8 @@ def paint_grid(results: Results) -> Grid:
 
 
 def saved_percent(before: Mapping[int, float], after: Mapping[int, float]) -> float | None:
-    """Return the median saving in percent over the repeats that are in both `before` and `after`, which map
-    numbers of repeats to times. Return None if no repeat is in both."""
+    """Return the median saving in percent of the times `after` (with TFO) over `before` (without). Both map
+    numbers of repeats to times. Only repeats in both count. None if there are none."""
     paired = [(before[repeat], after[repeat]) for repeat in before.keys() & after.keys()]
     savings = [100 * (without - ms) / without for without, ms in paired if without]
     return median(savings) if savings else None
