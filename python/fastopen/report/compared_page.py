@@ -44,8 +44,8 @@ def comparison_html(compared: Sequence[RunComparison], checks: Sequence[Sequence
 def comparison_section(
     compared: RunComparison, checks: Sequence[LimitCheck], *, first: bool = True
 ) -> Markup:
-    """Return the HTML section on a comparison of two runs and on its checked limits. `first`: True for the
-    first section of an HTML page, whose verdict is marked as the verdict of the page."""
+    """Return the HTML section on a comparison of two runs. `checks`: the limits that were checked. `first`:
+    True for the first section of a page, whose verdict is marked as the verdict of the page."""
     section = environment().get_template("comparison.html.jinja").module
     made = section.comparison(_comparison(compared, checks), kind_colours(), first)  # type: ignore[attr-defined]
     return Markup(made)  # noqa: S704  # the template escapes all texts
@@ -83,8 +83,8 @@ def kind_colours() -> list[tuple[str, str]]:
 
 
 def path_bars(paths: Mapping[str, Mapping[Kind, float]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return (name, pieces of a bar) for each critical path. A piece is a kind of wait: its share of the
-    longest bar in percent, colour and title. `paths` maps names to milliseconds by kind of wait."""
+    """Return a bar for each critical path: its name, and a piece for each kind of wait. A piece has its width
+    in percent of the longest bar, a colour and a title. `paths`: milliseconds by name and kind of wait."""
     longest_ms = max((sum(kinds_ms.values()) for kinds_ms in paths.values()), default=0.0) or 1.0
     bars = []
     for name, kinds_ms in paths.items():

@@ -10,8 +10,8 @@ MISSING: Final = "-"
 
 
 def factor_entry(factor: Factor, point: Point) -> Entry:
-    """Return a table entry with the value that a setting (factor) has at `point`, a combination of settings.
-    The entry also has a phrase for the table's subtitle, used if all rows share the value."""
+    """Return a table entry for a setting (factor), such as the RTT, with its value at `point`, a combination
+    of settings. If all rows have the same value, the table's subtitle shows the entry's phrase instead."""
     return Entry(factor.text_at(point) or "none", phrase=factor.full_phrase_at(point))
 
 

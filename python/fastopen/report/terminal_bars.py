@@ -21,9 +21,9 @@ PLAIN: Final = "-|"
 
 
 def bars(results: Results, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Yield a bar chart of page load times as lines for a terminal with `width` columns: a heading for each
-    page with valid loads, then a bar for each network, setting and use of TFO, from 0 to the median time.
-    `encoding`: the terminal's, which may lack braille."""
+    """Yield the lines of a bar chart of median page load times for a terminal with `width` columns. Each page
+    with valid loads has a heading, and a bar for each network, setting and use of TFO. `encoding`: the
+    terminal's, which may lack braille."""
     for page in results.pages:
         rows = results.comparisons(page)
         cells = [(results.factors.name(row), cell) for row, arms in rows.items() for cell in arms.values()]
@@ -61,8 +61,8 @@ def _figure(cell: CellResult) -> str:
 
 
 def bar(cell: CellResult, longest_ms: float, room: int, encoding: str) -> str:
-    """Return a bar of `room` characters, as text that `encoding` can represent. The bar begins at 0 and ends
-    at the median page load time, and each load has a mark. The full width stands for `longest_ms`."""
+    """Return a bar from 0 to the median page load time, with a mark for each load, as text. `longest_ms`: the
+    time at the full width, `room` characters. `encoding`: the encoding that must represent the text."""
     columns = 2 * room
     dots = [0] * room
     median = cell.plt_ms_median or 0.0

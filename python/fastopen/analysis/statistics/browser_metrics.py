@@ -12,9 +12,8 @@ from fastopen.runs import LoadRow, RunStore
 
 @dataclass(frozen=True)
 class BrowserMetrics:
-    """Figures that a browser reported on the loads of one page over one network with one setting. Request
-    counts are medians over the valid loads of a repeat view (with a filled cache); None if there are no such
-    loads."""
+    """Figures that a browser reported on a page's loads under the same conditions. Counts of requests are
+    medians over valid loads of a repeat view, with a filled cache. They are None without such loads."""
 
     requests: float | None
     from_cache: float | None

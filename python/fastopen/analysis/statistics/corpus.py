@@ -65,8 +65,8 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The savings of many pages by one use of TFO, over one network with one setup (client, servers, TLS) and
-    engine (real or virtual time)."""
+    """The distribution of the savings of many pages by one use of TFO (`arm`), such as warm cookies, on one
+    network with one setup (client, servers, TLS)."""
 
     place: str
     comparison: Comparison
@@ -142,9 +142,9 @@ def _distribution(
 def correlations(
     properties: Sequence[Mapping[str, float]], savings: Sequence[float], seed: int
 ) -> tuple[Correlation, ...]:
-    """Return Spearman's correlation with the savings for each property that varies over the pages; empty if
-    all savings are equal. `properties` and `savings` have an item for each page. `seed`: for the resamples of
-    the intervals."""
+    """Return Spearman's rank correlation of each property of pages, such as their hosts, with the savings.
+    `properties` and `savings` have an item for each page. Properties that do not vary are left out. Empty if
+    all savings are equal. `seed`: the random seed of the resamples for confidence intervals."""
     import numpy as np
 
     varying = [name for name in PROPERTIES if len({page[name] for page in properties}) > 1]

@@ -22,7 +22,8 @@ LINES: Final = ("Linux: each visit pays", f"negative cache, {VISITS} visits")
 
 
 def mean_saving_over_paths(analysis: RunAnalysis) -> Figure | None:
-    """Draw the mean saving over the share of broken paths; None if TFO costs no finite time on any path."""
+    """Draw the mean saving by TFO over the share of paths that break TFO. None unless TFO costs time behind
+    some middlebox, but still lets loads finish."""
     costly = (one for one in payoffs(analysis.results) if one.arm == HEADLINE.name and 0 < one.cost_ms < inf)
     of_page = grouped((one.page, one) for one in costly)
     drawn = [each for found in of_page.values() for each in by_cost(found)]
