@@ -135,7 +135,7 @@ def _saves_column(arm: str, interval: str = "") -> Column:
 
 
 def flight_grid(results: Results, page: str) -> Grid:
-    """Return a table of the time that a page saves by faster ways to open connections: by TLS session
+    """Return a table of the savings, and their upper bounds, by faster ways to open connections: TLS session
     resumption, early data or TFO. It has no rows if no saving is known."""
     title = f"Saving of each connection setup of {page}"
     rows, savings = results.comparisons(page), results.flight_savings

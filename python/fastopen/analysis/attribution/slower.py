@@ -158,9 +158,9 @@ def slower_setups(results: Results, page: str) -> Iterator[tuple[CellResult, Cel
 
 
 def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
-    """Explain why the load `after` took longer than the load `before` by a busy link that carried more bytes.
-    Return a clause such as `the uplink is busy for 60 % of the load and ...`; empty if no link explains it.
-    `network`: the network of both loads."""
+    """Return a clause if a busy link that carried more bytes explains why the load `after` took longer than
+    the load `before`. An example is `the uplink is busy for 60 % of the load and ...`. Otherwise, return an
+    empty string. `network`: the network of both loads."""
     if before.plt_ns is None or after.plt_ns is None:
         return ""
     slower_ns = after.plt_ns - before.plt_ns
@@ -388,8 +388,8 @@ def request_label(page: Page, index: int, length: int = LABEL_LENGTH) -> str:
 
 
 def place_and_reason(results: Results, cells: Sequence[CellResult]) -> str:
-    """Return the end of a sentence on slow results, such as ` at 20 ms: 2 segments were lost`. It names the
-    result that TFO slows down most, and the reason. Empty if no result in `cells` has a known reason."""
+    """Return the end of a sentence on slow results, such as ` at 20 ms: the uplink is busy ...`. It names
+    the result that TFO slows down most, and the reason. Empty if no result has a known reason."""
     known = [cell for cell in cells if cell.cell.index in results.reasons.of_cells]
     if not known:
         return ""

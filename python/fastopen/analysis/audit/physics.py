@@ -1,4 +1,4 @@
-"""Find physically impossible figures among the published times of a page on networks that differ only in RTT.
+"""Find impossible or implausible published times of a page over networks that differ only in RTT.
 
 A page load time can be too short for the RTT or the bytes. A saving can exceed the time of the handshakes:
 TCP Fast Open and early data (0-RTT) of TLS 1.3 or QUIC each save at most one RTT per connection that the load

@@ -28,8 +28,8 @@ NAMES: Final = {"s": "seconds", "ms": "milliseconds"}
 
 
 def improvement_of_times(cell: PrintedCell, *, swapped: bool = False) -> Pair:
-    """Return the smallest and the largest improvement, in percent, that is possible before the two times were
-    rounded to the printed digits. `swapped`: exchange the times without and with TFO first."""
+    """Return the smallest and the largest improvement, in percent, that agree with the two printed times: the
+    exact times are unknown, because they were rounded. `swapped`: exchange the two times first."""
     off, tfo = (cell.tfo, cell.off) if swapped else (cell.off, cell.tfo)
     half = cell.half_digit
     low_off = max(off - half, half / 1000)

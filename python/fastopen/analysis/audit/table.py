@@ -91,8 +91,8 @@ class PrintedCell:
 
     @property
     def half_digit(self) -> Decimal:
-        """Return the largest rounding error of the times in `unit`: half a unit of the last digit of the more
-        precise time."""
+        """Return the largest rounding error of the times, in `unit`: half a unit of the last printed digit of
+        the more precise time, such as 0.05 for 1.2."""
         return Decimal(5).scaleb(-1 - max(decimals(self.off), decimals(self.tfo)))
 
     @property

@@ -25,8 +25,8 @@ class ListenerUse:
 
 @dataclass(frozen=True)
 class ServerUse:
-    """The kernel's counts of Fast Open on external servers, over the last attempts of all loads with TFO,
-    valid or not. The `upstream_` fields also count loads without TFO."""
+    """The use of TCP Fast Open by external servers, as counted by the kernel in all loads with TFO, valid or
+    not. Only the last attempt of each load counts. The `upstream_` fields include loads without TFO."""
 
     listeners: tuple[ListenerUse, ...]
     overflows: int

@@ -59,9 +59,8 @@ STEP_MAX: Final = 4
 
 
 def half_width_percent(result: CellResult) -> float | None:
-    """Return half the width of the improvement's 95 % interval in percentage points. 0 if nothing is random;
-    None if the repeats sample uncertain inputs, or if there are fewer than FULL_MIN pairs of loads with and
-    without TFO."""
+    """Return half the width of the improvement's 95 % interval, in percentage points. 0 if nothing is random.
+    None if repeats sample uncertain inputs, or for fewer than FULL_MIN pairs of loads."""
     if result.deterministic and result.improvement_percent is not None:
         return 0.0
     if result.varied or result.improvement_ci95 is None or result.pairs < FULL_MIN:

@@ -21,8 +21,8 @@ REMEDIES: Final = ("session", "certificate_compression", "initial_window")
 
 
 class Way(NamedTuple):
-    """A combination of settings with which a page was loaded: the kind of certificates, and settings that may
-    reduce the cost of large ones (TFO, TLS session, compression, initial window)."""
+    """A combination of settings with which a page was loaded: the kind of certificates (`kind`), and settings
+    that may reduce the cost of large ones."""
 
     kind: CertificateKind
     session: SessionStart
@@ -32,8 +32,8 @@ class Way(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Page load times in ms on one network, with other settings equal: with small certificates, with large
-    ones, and with large ones and each remedy (a setting that may reduce their cost)."""
+    """Page load times in ms with small certificates, with large ones, and with large ones and a remedy: a
+    setting that may reduce their cost. Other settings are equal."""
 
     small_ms: float
     large_ms: float
