@@ -1,13 +1,12 @@
-"""Find the critical path of a load by walking back from the load event to the navigation start.
+"""Find the critical path of a page load: the chain of waits that the page load time consists of.
 
-The walk starts at the last response before the load event. It goes back over the transfer of the response and
-the wait for its first byte to the time when the request was sent, and then to the last event that the request
-waited for: the handshake of its connection, the end of another request that occupied the connection or used
-up the limit on connections, or the response from which the client learned of the request. While a request is
-queued behind another one, the path follows the other request. `ready_ns` is the total time in queues.
+The path is found backwards, from the last response before the load event to the navigation start. It goes
+back over the transfer of a response and the wait for its first byte to the time when the request was sent.
+Then it goes back to the last event that the request waited for:
 
-Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. A request
-that loses its connection in this way opens another one, and its wait for the first handshake counts too.
+- the handshake of its connection,
+- the end of another request that occupied the connection or used up the limit on connections, or
+- the response from which the client learned of the request.
 
 The handshakes on this path do not add up to an upper bound on TFO's saving (see `analysis.statistics.bound`).
 """
@@ -267,6 +266,8 @@ def _before(walk: _Walk, waits: Waits, sent: CompletedRequest) -> CompletedReque
     if holder is not None:
         walk.back_to(Kind.QUEUEING, holder.end_ns, sent.resource)
         return holder
+    # Clients with late binding (Chromium, the loader) use a new connection for the most urgent request. A
+    # request that loses its connection in this way opens another one, and its wait for the first counts too.
     for started_ns, established_ns in waits.handshakes_before(sent):
         walk.back_to(Kind.QUEUEING, established_ns, sent.resource)
         walk.back_to(Kind.HANDSHAKE, started_ns, sent.resource)
