@@ -13,6 +13,7 @@ from fastopen.contract.part import Part
 from fastopen.experiments.factor_values import SettingSource, read_asked, unknown
 from fastopen.experiments.factors import ASKED, Factor
 from fastopen.experiments.model import REPEATS_MAX, Experiment, PublishedTable, SmallestEffect
+from fastopen.experiments.published import check_table
 from fastopen.experiments.quantities import not_accepted
 from fastopen.experiments.variation import DRAWS, Variation
 from fastopen.pages import Choice
@@ -75,6 +76,8 @@ def experiment_of(
     except ValidationError as error:
         problems += input_errors(error, source.name)
     raise_all(problems)
+    if spec.published is not None:
+        check_table(spec.published, source)
     given = {name: getattr(spec, name) for name in others if name not in ("format", "rig")}
     if spec.corpus is not None and "seed" not in spec.corpus.model_fields_set:
         given["corpus"] = spec.corpus.model_copy(update={"seed": spec.seed})

@@ -18,6 +18,7 @@ QUEUE_MIN_BYTES: Final = 256_000
 QUEUE_TIME_MS: Final = 100
 REPEATS_MAX: Final = 10_000
 
+Misprint = Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2, max_length=2)]
 AskedEngine = Literal["auto", "host", "virtual"]
 
 
@@ -38,8 +39,8 @@ class PublishedTable(Part):
     """Maps the names of pages in the experiment to their names in the table."""
     unit: Literal["s", "ms"] | None = None
     """The correct unit of the times, if the table prints a wrong unit."""
-    misprints: dict[str, float] = Field(default_factory=dict)
-    """Maps misprinted times without TFO, as printed, to the correct times."""
+    misprints: list[Misprint] = Field(default_factory=list)
+    """Misprinted times without TFO, each as printed and as it should be."""
     swapped: bool = False
     """True if the table's columns of times with and without TFO are swapped."""
     same_rig: list[str] = Field(default_factory=list)

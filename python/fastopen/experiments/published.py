@@ -8,10 +8,13 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fastopen.common.errors import InputError, any_of, did_you_mean
+from fastopen.common.phrases import plural
 from fastopen.common.pydantic_errors import input_error
 from fastopen.common.resources import packaged_file
 from fastopen.contract import Network
 from fastopen.contract.network import LinkDirection
+from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.model import Experiment, PublishedTable
 
 FILE: Final = "published.csv"
@@ -52,6 +55,10 @@ class PublishedCell(BaseModel):
         """Return the PLT with TFO, in milliseconds."""
         return (self.plt_off if self.swapped else self.plt_tfo) * self._unit_ms
 
+    def printed_off(self, table: PublishedTable) -> float:
+        """Return the printed time without TFO, in the row's unit. `table` tells if columns are swapped."""
+        return self.plt_tfo if table.swapped else self.plt_off
+
     @property
     def improvement_percent(self) -> float:
         """Return the improvement in percent, computed from the two times. It is negative if TFO is slower."""
@@ -79,6 +86,21 @@ def _cell(row: dict[str, str], line: int) -> PublishedCell:
         return PublishedCell.model_validate(row)
     except ValidationError as error:
         raise input_error(error, f"{FILE}: line {line}") from None
+
+
+def check_table(table: PublishedTable, source: SettingSource) -> None:
+    """Raise InputError if `same_rig` names an unknown table, or if a misprint is not the time without TFO of
+    exactly one row. `source` is the experiment's file."""
+    known = dict.fromkeys(cell.experiment for cell in all_published_cells())
+    for name in table.same_rig:
+        if name not in known:
+            remedy = did_you_mean(name, known, f"use {any_of(known)}")
+            raise InputError(f"unknown table {name!r}", source.place("published.same_rig"), remedy)
+    printed = [row.printed_off(table) for row in _rows_of(table.experiment)]
+    for time, _ in table.misprints:
+        if printed.count(time) != 1:
+            message = f"{time:g} is the time without TFO of {plural(printed.count(time), 'row')}, not of one"
+            raise InputError(message, source.place("published.misprints"), "use a time as printed")
 
 
 def published_cells(experiment: Experiment) -> dict[tuple[str, int], PublishedCell]:
@@ -110,16 +132,11 @@ def _cells_of(
     table: PublishedTable, experiment: str, networks: Sequence[Network]
 ) -> list[tuple[str, int, PublishedCell]]:
     faults = table if table.experiment == experiment else _packaged_table(experiment)
+    unit_and_columns = {"true_unit": faults.unit or "", "swapped": faults.swapped}
+    correct = {times[0]: times[1] for times in faults.misprints}
     rows = [
-        row.model_copy(
-            update={
-                "true_unit": faults.unit or "",
-                "swapped": faults.swapped,
-                "corrected_off": faults.misprints.get(str(row.plt_off)),
-            }
-        )
-        for row in all_published_cells()
-        if row.experiment == experiment
+        row.model_copy(update={**unit_and_columns, "corrected_off": correct.get(row.printed_off(faults))})
+        for row in _rows_of(experiment)
     ]
     return [
         (ours, index, row)
@@ -128,6 +145,10 @@ def _cells_of(
         for row in rows
         if row.page == theirs and row.link == _link(network)
     ]
+
+
+def _rows_of(experiment: str) -> list[PublishedCell]:
+    return [row for row in all_published_cells() if row.experiment == experiment]
 
 
 @cache

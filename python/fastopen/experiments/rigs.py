@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fastopen.common import units
-from fastopen.common.errors import InputError, any_of, did_you_mean
+from fastopen.common.errors import InputError
 from fastopen.common.grouping import grouped
 from fastopen.common.pydantic_errors import input_errors
 from fastopen.contract import Network
@@ -26,7 +26,7 @@ from fastopen.experiments.document import experiment_of
 from fastopen.experiments.factor_values import SettingSource
 from fastopen.experiments.factors import BY_NAME
 from fastopen.experiments.model import Experiment
-from fastopen.experiments.published import PublishedCell, all_published_cells, cells_of_rig
+from fastopen.experiments.published import PublishedCell, cells_of_rig
 from fastopen.pages import Page
 
 KEY: Final = "rig"
@@ -231,17 +231,8 @@ def rig_space(document: Mapping[str, Any], base: Experiment, source: SettingSour
             raise input_errors(error, source.place(f"{KEY}[{number}]"))[0] from None
     properties = [one for declared_one in properties for one in _of_each_page(declared_one, base)]
     _check(properties, base, source)
-    _check_tables(base, source)
     others = {key: value for key, value in document.items() if key != KEY}
     return RigSpace(base, tuple(properties), others, source, folder)
-
-
-def _check_tables(base: Experiment, source: SettingSource) -> None:
-    known = dict.fromkeys(cell.experiment for cell in all_published_cells())
-    for name in base.published.same_rig if base.published is not None else ():
-        if name not in known:
-            remedy = did_you_mean(name, known, f"use {any_of(known)}")
-            raise InputError(f"unknown table {name!r}", source.place("published.same_rig"), remedy)
 
 
 def _of_each_page(one: Property, base: Experiment) -> list[Property]:
@@ -306,8 +297,9 @@ def page_of_objects(page: Page, objects: int, body_bytes: int, *, equal: bool = 
     begin = "/".join(page.url.split("/", 3)[:3])
     image = {"type": "image", "mime": "image/png", "initiator": 0}
     parts = [1] if equal else [max(one.body_bytes, 1) for one in page.resources]
-    of_object = [parts[number * len(parts) // objects] for number in range(objects)]
-    sizes = [max(body_bytes * part // sum(of_object), 1) for part in of_object]
+    of_objects = [parts[number * len(parts) // objects] for number in range(objects)]
+    total = sum(of_objects)
+    sizes = [max(body_bytes * part // total, 1) for part in of_objects]
     others = (
         {**image, "url": f"{begin}/object{number}", "body_bytes": sizes[number]}
         for number in range(1, objects)

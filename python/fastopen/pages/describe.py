@@ -21,7 +21,7 @@ def summary(page: Page) -> dict[str, Any]:
     """Return facts about the page as JSON values, such as its numbers of requests, hosts and bytes.
 
     `bytes_up` and `bytes_down` include headers. `connections` is the largest number of connections that a
-    browser may open, on each of which TCP Fast Open may save a round trip. `depth` is the number of resources
+    browser may open. On each of them TCP Fast Open may save a round trip. `depth` is the number of resources
     on the longest chain of initiators, with the document. `processing_us_longest_chain` is the largest sum of
     client processing on any chain."""
     resources = page.resources

@@ -46,7 +46,7 @@ def cells_grid(found: Explained) -> Grid:
 
 def properties_grid(found: Explained) -> Grid:
     """Return a table of assumptions on the published measurement. It shows how many more published savings
-    agree with each assumption alone, and how many fewer agree without it in the best set."""
+    agree with only this assumption, and how many fewer agree without it in the best set."""
     columns = (
         Column("property", "key"),
         Column("value", "words", wraps=True),

@@ -10,7 +10,7 @@ from fastopen.common.errors import InputError
 from fastopen.common.resources import packaged_folder
 from fastopen.contract import Job, LoadRecord
 from fastopen.engines import Event, LoadDone, VirtualEngine, find_program, kernels
-from fastopen.experiments import PublishedCell, load_rigs
+from fastopen.experiments import PublishedCell, load_experiment, load_rigs
 from fastopen.experiments.rigs import Property, RigSpace
 from fastopen.workflows.explain import RigSearch, explain
 from fastopen.workflows.explained import CellTimes, Explained, Tried, sourced_rig
@@ -144,6 +144,17 @@ def test_an_unknown_table_of_the_rig_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         load_rigs(str(tmp_path / "wrong.toml"))
     assert raised.value.remedy == "did you mean purdue-method2-bandwidth?"
+
+
+@pytest.mark.parametrize("time", [17.65, 0.0, 24.885])
+def test_a_misprint_that_is_not_one_time_of_the_table_is_refused(tmp_path: Path, time: float) -> None:
+    packaged = packaged_folder("experiments")
+    assert packaged is not None
+    text = (packaged / "purdue-method1-bandwidth.toml").read_text().replace("[[17.655,", f"[[{time},")
+    (tmp_path / "wrong.toml").write_text(text)
+    with pytest.raises(InputError) as raised:
+        load_experiment(str(tmp_path / "wrong.toml"))
+    assert "published.misprints" in raised.value.place
 
 
 @pytest.mark.usefixtures("kernel")

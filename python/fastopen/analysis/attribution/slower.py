@@ -183,7 +183,7 @@ def fuller_link(network: Network, before: LoadRecord, after: LoadRecord) -> str:
 
 
 def _additional_packets(way: str, before: LoadRecord, after: LoadRecord) -> Iterator[str]:
-    """Yield phrases on packets of which `after` sent more than `before`. `way`: `up` or `down`."""
+    """Yield phrases on kinds of packets that `after` sent more often than `before`. `way`: `up` or `down`."""
     was, now = _initial_packets(way, before), _initial_packets(way, after)
     if now > was:
         against = f" against {was}" if was else ""

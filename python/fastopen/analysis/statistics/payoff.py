@@ -49,8 +49,8 @@ class Payoff:
         """Return the fraction of broken paths, 0 to 1, below which TFO saves time on average. 0 if TFO saves
         nothing over an open path; None if TFO costs nothing over a broken path.
 
-        `visits`: the number of visits over a broken path of which only the first costs time. It is more than
-        1 for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
+        `visits`: the number of visits over a broken path for one visit that costs time. It is more than 1
+        for clients that remember broken paths (negative cache, RFC 7413 section 4.1.3.1)."""
         if self.saved_ms <= 0:
             return 0.0
         if self.cost_ms <= 0:

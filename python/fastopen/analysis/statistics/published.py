@@ -1,7 +1,7 @@
 """Compare the rows of published tables with measured results, and label the differences.
 
-Use the published times after correction of wrong units and swapped columns (see PublishedCell). A label also
-marks a printed percentage that does not agree with the corrected times.
+Use the published times after correction of misprints, wrong units and swapped columns (see PublishedCell). A
+label also marks a printed percentage that does not agree with the corrected times.
 """
 
 from collections import defaultdict

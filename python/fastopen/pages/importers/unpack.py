@@ -34,7 +34,7 @@ def unpacked(body: bytes, codings: str) -> bytes | None:
 
 
 def is_coded(body: bytes, codings: str) -> bool:
-    """Return True if a body, of which `body` has the first bytes, is coded as its Content-Encoding says.
+    """Return True if a body has the coding that its Content-Encoding names. `body` has its first bytes.
     Return False if the archiver unpacked it. A coding that fastopen cannot decode counts as present."""
     last = codings.rpartition(",")[2].strip().lower()
     decode = _DECODERS.get(last)
